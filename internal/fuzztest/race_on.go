@@ -1,0 +1,6 @@
+//go:build race
+
+package fuzztest
+
+// slower is how much longer code may take that looks for races.
+const slower = 20

@@ -74,7 +74,7 @@ func TestDeploySingle(t *testing.T) {
 // must not.
 func TestDeployPrincipals(t *testing.T) {
 	env, seeds := map[string]string{}, map[string]string{}
-	for name, key := range map[string]string{"coordinator": "COORDINATOR", "worker": "WORKER", "reflector": "REFLECTOR", "submitter": "SUBMITTER", "observer": "OBSERVER", "human": "HUMAN", "operator": "OPERATOR"} {
+	for name, key := range map[string]string{"coordinator": "COORDINATOR", "worker": "WORKER", "reflector": "REFLECTOR", "submitter": "SUBMITTER", "observer": "OBSERVER", "human": "HUMAN", "operator": "OPERATOR", "importer": "IMPORTER"} {
 		user, err := nkeys.CreateUser()
 		if err != nil {
 			t.Fatal(err)
@@ -212,6 +212,13 @@ func (r roles) fail() {
 	r.must(r.coordinator.Purge(ctx, n.CallSchedules("r", id)))
 	r.must(r.coordinator.Publish(ctx, messages.Message{Subject: n.CallSubject("q", messages.LaneRetry, "r", id, 1)}))
 	r.must(r.coordinator.Purge(ctx, n.CallFilter("r", id)))
+	for stream, filter := range map[messages.Stream]string{
+		messages.StreamResults: n.ResultsFilter("gone"), messages.StreamRecovery: n.RunStories("gone"),
+		messages.StreamSchedule: n.RunAllSchedules("gone"), messages.StreamPayloads: n.PayloadFilter("gone"),
+	} {
+		r.must(second(r.coordinator.Erase(ctx, stream, filter)))
+	}
+	r.must(second(r.coordinator.EraseEntries(ctx, messages.BucketAttempts, "gone.>")))
 	stored, queued, _, err := r.coordinator.Usage(ctx)
 	if err != nil || stored == 0 || queued != 0 {
 		r.t.Errorf("%d bytes stored, %d queued, %v", stored, queued, err)
@@ -283,6 +290,8 @@ func (r roles) overstep() {
 		"a reflector sets policies":   r.reflector.Put(ctx, messages.BucketControl, messages.PolicyKey, nil, 0),
 		"a human submits":             second(r.human.Request(ctx, messages.EndpointSubmit, nil)),
 		"a human sets policies":       second(r.human.Request(ctx, messages.EndpointPolicy, nil)),
+		"a client deletes a run":      second(r.client.Request(ctx, messages.EndpointDelete, nil)),
+		"an operator erases results":  second(r.operator.Erase(ctx, messages.StreamResults, n.ResultsFilter("r"))),
 		"an observer submits":         second(r.observer.Request(ctx, messages.EndpointSubmit, nil)),
 		"an observer answers":         second(r.observer.Request(ctx, messages.EndpointAnswer, nil)),
 		"an observer puts a payload":  second(r.observer.PutPayload(ctx, []byte("x"))),

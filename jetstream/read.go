@@ -186,12 +186,7 @@ func (p *Pool) removeCalls(ctx context.Context, filter string) error {
 			return err
 		}
 		from = m.Sequence
-		request := struct {
-			Seq     uint64 `json:"seq"`
-			NoErase bool   `json:"no_erase"`
-		}{from, true}
-		err = translate("remove", m.Subject, p.api(ctx, "STREAM.MSG.DELETE."+stream, request, nil))
-		if err != nil && !errors.Is(err, messages.ErrNotFound) {
+		if _, err := p.removeMessage(ctx, messages.StreamCalls, m); err != nil {
 			return err
 		}
 	}

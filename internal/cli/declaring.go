@@ -26,6 +26,7 @@ type declaring struct {
 	budget   messages.RunBudget
 	deadline string
 	webhook  string
+	keep     time.Duration
 }
 
 func (d *declaring) flags(f *pflag.FlagSet) {
@@ -39,6 +40,7 @@ func (d *declaring) flags(f *pflag.FlagSet) {
 	f.Int64Var(&d.budget.Cost, "budget-cost", 0, "what a model may cost for the failures of the run, in millionths of your currency")
 	f.StringVar(&d.deadline, "run-deadline", "", "when what has not ended of the run expires: a time of RFC 3339, or a duration such as 6h, counted from the first start")
 	f.StringVar(&d.webhook, "webhook", "", "address that is told when the run is over, where the coordinators allow it")
+	f.DurationVar(&d.keep, "keep", 0, "after what time from its end everything of the run is deleted, such as 24h; 0 leaves it to the pool")
 }
 
 func (d *declaring) check() error {
@@ -48,7 +50,10 @@ func (d *declaring) check() error {
 
 // spec is what the flags say.
 func (d *declaring) spec(now time.Time, expected int) (messages.RunSpec, error) {
-	s := messages.RunSpec{InFlight: d.inFlight, Budget: d.budget, Webhook: d.webhook, Expected: int64(expected)}
+	s := messages.RunSpec{InFlight: d.inFlight, Budget: d.budget, Webhook: d.webhook, Expected: int64(expected), Keep: messages.Millis(d.keep)}
+	if d.keep < 0 {
+		return s, usage("--keep %s is negative; 0 leaves it to the pool", d.keep)
+	}
 	for _, l := range d.labels {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
@@ -98,7 +103,7 @@ func (d *declaring) window(n int) int {
 
 // asks says whether anything was asked of the run.
 func (d *declaring) asks() bool {
-	return d.name != "" || len(d.labels) > 0 || d.policy != "" || d.inFlight > 0 || d.budget != (messages.RunBudget{}) || d.deadline != "" || d.webhook != ""
+	return d.name != "" || len(d.labels) > 0 || d.policy != "" || d.inFlight > 0 || d.budget != (messages.RunBudget{}) || d.deadline != "" || d.webhook != "" || d.keep > 0
 }
 
 // declareRun has the run of the file declared before its calls, and closed behind

@@ -54,7 +54,8 @@ deadline).`,
 	f.StringVar(&q.before, "before", "", "go on behind this run, the last of the page before")
 	f.BoolVar(&q.batches, "batches", false, "also batches that nobody declared; what they hold is read for it")
 	_ = c.RegisterFlagCompletionFunc("run-state", words("open", "closed", "over", "ended"))
-	c.AddCommand(a.runsGetCommand(), a.runsWaitCommand(), a.runsResultsCommand(), a.runsCancelCommand(), a.runsCloseCommand())
+	c.AddCommand(a.runsGetCommand(), a.runsWaitCommand(), a.runsResultsCommand(), a.runsCancelCommand(), a.runsCloseCommand(),
+		a.runsDeleteCommand())
 	return c
 }
 
@@ -179,7 +180,12 @@ func labelsOf(e messages.RunEntry) string {
 
 // stateOf tells a hard end by its kind.
 func stateOf(e messages.RunEntry) string {
-	if e.Ended != nil {
+	switch {
+	case e.Delete != nil:
+		return "deleting"
+	case e.Import != nil:
+		return "importing"
+	case e.Ended != nil:
 		return string(e.Ended.Status)
 	}
 	return string(runstate.Of(e))

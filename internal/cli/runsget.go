@@ -120,6 +120,9 @@ func tellSpec(out func(string, ...any), s messages.RunSpec) {
 	if !s.Deadline.IsZero() {
 		limits = append(limits, "until "+s.Deadline.Local().Format(time.DateTime))
 	}
+	if s.Keep > 0 {
+		limits = append(limits, "kept for "+s.Keep.Duration().String()+" after its end")
+	}
 	if len(limits) > 0 {
 		out("limits    %s", strings.Join(limits, ", "))
 	}
@@ -133,6 +136,12 @@ func tellSpec(out func(string, ...any), s messages.RunSpec) {
 
 func stateText(e messages.RunEntry) string {
 	switch {
+	case e.Gone():
+		return "deleted"
+	case e.Delete != nil:
+		return "being deleted, as asked for at " + e.Delete.At.Local().Format(time.DateTime)
+	case e.Import != nil:
+		return "being brought in since " + e.Import.At.Local().Format(time.DateTime) + ", and not whole"
 	case e.Ended != nil:
 		return fmt.Sprintf("%s at %s: %s", e.Ended.Status, e.Ended.At.Local().Format(time.DateTime), oneLine(e.Ended.Reason, 200))
 	case e.Over != nil:

@@ -172,6 +172,7 @@ func (c *Coordinator) endpoints() map[string]func(context.Context, []byte) []byt
 		messages.EndpointBreaker: c.breaker,
 		messages.EndpointQueue:   c.queue,
 		messages.EndpointRun:     c.declaration,
+		messages.EndpointDelete:  c.deletion,
 	}
 }
 

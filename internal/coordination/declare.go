@@ -22,17 +22,23 @@ func (c *Coordinator) declaration(ctx context.Context, request []byte) []byte {
 		err = &runError{messages.CodeBadRun, err}
 	}
 	if err != nil {
-		reply = messages.RunReply{Error: err.Error(), Code: messages.CodeNotStored}
-		var re *runError
-		if errors.As(err, &re) {
-			reply.Code = re.code
-		}
-		var fe *messages.FieldError
-		if errors.As(err, &fe) {
-			reply.Field = fe.Field
-		}
-		c.log.Warn("a declaration was refused", "run", string(req.Run), "action", string(req.Action), "by", req.By, "error", err)
+		return c.refused(req, err)
 	}
+	return encodeReply(reply)
+}
+
+// refused answers what is asked about a run and cannot be done.
+func (c *Coordinator) refused(req messages.RunRequest, err error) []byte {
+	reply := messages.RunReply{Error: err.Error(), Code: messages.CodeNotStored}
+	var re *runError
+	if errors.As(err, &re) {
+		reply.Code = re.code
+	}
+	var fe *messages.FieldError
+	if errors.As(err, &fe) {
+		reply.Field = fe.Field
+	}
+	c.log.Warn("a request about a run was refused", "run", string(req.Run), "action", string(req.Action), "by", req.By, "error", err)
 	return encodeReply(reply)
 }
 
@@ -47,6 +53,9 @@ func (e *runError) Error() string { return e.err.Error() }
 func (e *runError) Unwrap() error { return e.err }
 
 func (c *Coordinator) changeRun(ctx context.Context, req messages.RunRequest) (messages.RunReply, error) {
+	if req.Action == messages.RunErase {
+		return messages.RunReply{}, &runError{messages.CodeBadRun, fmt.Errorf("action %q is asked for at %s", req.Action, c.names.ServiceSubject(messages.EndpointDelete))}
+	}
 	if req.Action == messages.RunClose {
 		return c.closeRun(ctx, req)
 	}
@@ -63,6 +72,12 @@ func (c *Coordinator) declare(ctx context.Context, req messages.RunRequest) (mes
 		entry, rev, err := c.runs.load(ctx, req.Run)
 		if err != nil {
 			return messages.RunReply{}, err
+		}
+		if entry.Gone() { // what is left of it is replaced
+			entry = messages.RunEntry{Run: req.Run, Created: time.Now().UTC()}
+		}
+		if entry.Delete != nil || entry.Import != nil {
+			return messages.RunReply{}, &runError{messages.CodeRunIsOver, fmt.Errorf("run %s is being deleted or brought in; wait for that, or take another name", runName(req.Run))}
 		}
 		if entry.Spec != nil {
 			if field, was, is := entry.Spec.Differs(&spec); field != "" {
@@ -113,6 +128,9 @@ func (c *Coordinator) checkSpec(s messages.RunSpec) error {
 	if s.Webhook != "" && c.cfg.Notify == nil {
 		return &messages.FieldError{Field: "webhook", Err: errors.New("the coordinators of this pool tell no webhooks; leave it out, or start them (`coordinator` or `mulligan up`) with --webhooks")}
 	}
+	if keep := s.Keep.Duration(); keep >= c.cfg.RecordTTL {
+		return &messages.FieldError{Field: "keep_ms", Err: fmt.Errorf("%s is too long: the pool keeps nothing of a run for longer than %s; give less, or leave it out", keep, c.cfg.RecordTTL)}
+	}
 	if _, err := recovery.CallValues(s.Policy); err != nil {
 		return &messages.FieldError{Field: "policy", Err: err}
 	}
@@ -144,7 +162,7 @@ func (c *Coordinator) closeRun(ctx context.Context, req messages.RunRequest) (me
 		if err != nil {
 			return messages.RunReply{}, err
 		}
-		if rev == 0 {
+		if rev == 0 || entry.Gone() {
 			return messages.RunReply{}, &runError{messages.CodeNotFound, fmt.Errorf("run %s was not declared, so that there is nothing to close", runName(req.Run))}
 		}
 		if entry.Over == nil && (entry.Closed == nil || entry.Closed.Calls == nil && req.Calls != nil) {

@@ -32,6 +32,12 @@ type Schedules interface {
 	Purge(ctx context.Context, filter string) error
 }
 
+// Erasing removes what belongs to a run, for good.
+type Erasing interface {
+	Erase(ctx context.Context, stream messages.Stream, filter string) (removed int64, err error)
+	EraseEntries(ctx context.Context, b messages.Bucket, filter string) (removed int64, err error)
+}
+
 // Deliveries hands over triggers and settles them, unfenced.
 type Deliveries interface {
 	Fetch(ctx context.Context, stream messages.Stream, consumer string, max int, wait time.Duration) ([]messages.Delivery, error)
@@ -86,6 +92,7 @@ type Broker interface {
 	Streams
 	Counts
 	Schedules
+	Erasing
 	Deliveries
 	Queues
 	Values

@@ -32,6 +32,8 @@ type rig struct {
 	batch string
 
 	relief func() bool // whether another coordinator is to come
+
+	members []*member // all that were started
 }
 
 // bubble runs f with a fresh pool on the fake clock.
@@ -72,7 +74,10 @@ func (r *rig) coordinator(change ...func(*coordination.Config)) *member {
 		m.broker = b
 	case *hooked:
 		m.broker = b.Broker
+	case *mortal:
+		m.broker = b.Broker
 	}
+	r.members = append(r.members, m)
 	if err := c.Start(context.WithoutCancel(r.t.Context())); err != nil {
 		r.t.Fatal(err)
 	}

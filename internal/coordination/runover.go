@@ -36,6 +36,9 @@ func (h *handling) runOver(ctx context.Context) error {
 	if err != nil || rev == 0 {
 		return err
 	}
+	if entry.Delete != nil {
+		return h.erase(ctx, entry, rev)
+	}
 	if entry.Closed == nil && entry.Ended == nil {
 		return nil // it is looked again when it is closed
 	}
@@ -57,7 +60,12 @@ func (h *handling) runOver(ctx context.Context) error {
 		}
 		h.log.Info("run over", "calls", over.Calls, "not_succeeded", runstate.Failed(over.RunCounts))
 	}
-	return h.notify(ctx, entry, rev)
+	if h.t.id.W != erasing {
+		if err := h.notify(ctx, entry, rev); err != nil {
+			return err
+		}
+	}
+	return h.keepFor(ctx, entry)
 }
 
 func (h *handling) saveOver(ctx context.Context, entry messages.RunEntry, rev uint64) (uint64, error) {
@@ -121,18 +129,19 @@ func notifyID(e messages.RunEntry) string {
 
 // left is how many calls of a run have not ended, at least 1 while any has not.
 func (c *Coordinator) left(ctx context.Context, e messages.RunEntry) (int64, error) {
-	if e.Ended == nil && e.Closed.Calls != nil {
+	if e.Ended == nil && e.Closed != nil && e.Closed.Calls != nil {
 		ended, err := c.runs.matching(ctx, messages.StreamResults, c.names.ResultsFilter(e.Run))
 		return max(*e.Closed.Calls-ended, 0), err
 	}
-	return c.searchOpen(ctx, e)
+	return c.searchOpen(ctx, e, time.Time{})
 }
 
 // searchOpen looks for calls that have not ended, in the order in which calls
 // move, so that none is missed: those that wait, those in CALLS, then those that
 // failed once, or have a record, and no result. A call for later that is on its
-// way to CALLS has nothing but its record.
-func (c *Coordinator) searchOpen(ctx context.Context, e messages.RunEntry) (int64, error) {
+// way to CALLS has nothing but its record. A failure from before since says
+// nothing: the result of its call may have outlived its retention.
+func (c *Coordinator) searchOpen(ctx context.Context, e messages.RunEntry, since time.Time) (int64, error) {
 	waiting, err := c.runs.matching(ctx, messages.StreamSchedule,
 		c.names.RunSchedules(messages.DueRetry, e.Run), c.names.RunSchedules(messages.DueAnswerBy, e.Run))
 	if err != nil {
@@ -144,7 +153,7 @@ func (c *Coordinator) searchOpen(ctx context.Context, e messages.RunEntry) (int6
 	}
 	open := make(map[runstate.ID]struct{})
 	failed := func(m messages.Stored) bool {
-		if a, err := c.names.Parse(m.Subject); err == nil {
+		if a, err := c.names.Parse(m.Subject); err == nil && !m.Time.Before(since) {
 			open[runstate.IDOf(a.Call)] = struct{}{}
 		}
 		return true

@@ -64,7 +64,7 @@ func (r *runs) note(run messages.Run, e messages.Entry) {
 	defer r.mu.Unlock()
 	before := r.known[run]
 	switch {
-	case e.Deleted || err != nil:
+	case e.Deleted || err != nil || entry.Gone():
 		delete(r.known, run)
 	case before != nil && before.revision > e.Revision:
 	default:
@@ -75,7 +75,7 @@ func (r *runs) note(run messages.Run, e messages.Entry) {
 // know keeps of a run what submissions ask for. Of one that is over that is
 // little: it is kept for as long as RUNS keeps it.
 func know(e messages.RunEntry, revision uint64, before *knownRun) *knownRun {
-	k := &knownRun{revision: revision, ended: e.Ended, closed: e.Closed != nil || e.Over != nil}
+	k := &knownRun{revision: revision, ended: e.Ended, closed: e.Ended == nil && !e.Admits()}
 	if e.Over != nil || e.Spec == nil {
 		return k
 	}
@@ -158,6 +158,26 @@ func (r *runs) save(ctx context.Context, entry messages.RunEntry, rev uint64) (u
 	return saved, err
 }
 
+// saveGone writes the entry of a run that was deleted, which goes within moments
+// of its own. Who asked for the deletion finds in it what went.
+func (r *runs) saveGone(ctx context.Context, entry messages.RunEntry, rev uint64) error {
+	b, err := messages.EncodeRun(messages.RunEntry{Run: entry.Run, Created: entry.Created, Delete: entry.Delete})
+	if err != nil {
+		return err
+	}
+	saved, err := r.broker.Save(ctx, messages.BucketRuns, messages.RunKey(entry.Run), b, rev, goneTTL)
+	if errors.Is(err, messages.ErrConflict) {
+		return errAgain
+	}
+	if err == nil {
+		r.note(entry.Run, messages.Entry{Value: b, Revision: saved})
+	}
+	return wrap("write that the run is gone", err)
+}
+
+// goneTTL is how long it is told of a run that was deleted.
+const goneTTL = 10 * time.Second
+
 // mark ends a run in RUNS, where submissions and coordinators look, then in
 // CONTROL, where workers look. The first wish stays; it is returned.
 func (r *runs) mark(ctx context.Context, run messages.Run, wish messages.Cancel) (messages.Cancel, error) {
@@ -166,7 +186,7 @@ func (r *runs) mark(ctx context.Context, run messages.Run, wish messages.Cancel)
 		if err != nil {
 			return wish, err
 		}
-		if entry.Ended == nil && entry.Over != nil {
+		if entry.Ended == nil && (entry.Over != nil || entry.Delete != nil) {
 			return wish, nil // all its calls have ended, and it stays what it came to
 		}
 		if entry.Ended == nil {

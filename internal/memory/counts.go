@@ -17,6 +17,7 @@ const (
 	OpPublish      Op = "publish"
 	OpSchedule     Op = "schedule"
 	OpPurge        Op = "purge"
+	OpErase        Op = "erase"
 	OpList         Op = "list"
 	OpListHeads    Op = "list heads"
 	OpMatching     Op = "matching"

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 
 	"mulligan/pkg/messages"
 )
@@ -57,4 +58,17 @@ func Get(ctx context.Context, s Store, names messages.Pool, r messages.PayloadRe
 		return nil, fmt.Errorf("payload %s: what is stored under it is something else", r.Digest)
 	}
 	return b, nil
+}
+
+var digestForm = regexp.MustCompile(`"digest"\s*:\s*"([0-9a-f]{64})"`)
+
+// Digests are the digests that a document in JSON holds in fields of this name,
+// as those of the references in it do. It may find more than is a reference, and
+// misses none that was written by a build of ours.
+func Digests(document []byte) []string {
+	var out []string
+	for _, m := range digestForm.FindAllSubmatch(document, -1) {
+		out = append(out, string(m[1]))
+	}
+	return out
 }

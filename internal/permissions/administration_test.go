@@ -12,7 +12,7 @@ import (
 
 // following is by a short-lived consumer: made, read from, removed.
 func following() []operation {
-	may := map[string]roles{"RESULTS": {c, s, v, h, o}, "RUNS": {c}, "TOOLS": {c, r}, "CONTROL": {c, w, r}}
+	may := map[string]roles{"RESULTS": {c, s, v, h, o, imp}, "RUNS": {c}, "TOOLS": {c, r}, "CONTROL": {c, w, r}}
 	var out []operation
 	for _, st := range stores() {
 		if st.name == "CALLS" || st.name == "SCHEDULE" {
@@ -41,7 +41,7 @@ func administering() []operation {
 		out = append(out, operation{group: group, what: what, may: may, try: func(h hand) outcome { return h.api("$JS.API."+request, nil, body) }})
 	}
 	add("look at the account", "INFO", "", c)
-	add("look at RESULTS", "STREAM.INFO.MULLIGAN_RESULTS", "", c, w, s, v, h, o)
+	add("look at RESULTS", "STREAM.INFO.MULLIGAN_RESULTS", "", c, w, s, v, h, o, imp)
 	add("look at CALLS", "STREAM.INFO.MULLIGAN_CALLS", "", c)
 	add("list the streams", "STREAM.LIST", "")
 	add("list the consumers of RESULTS", "CONSUMER.LIST.MULLIGAN_RESULTS", "")
@@ -68,14 +68,15 @@ func administering() []operation {
 	}
 	for _, st := range stores() {
 		var may roles
-		if st.name == "SCHEDULE" {
+		switch st.name {
+		case "SCHEDULE", "RESULTS", "PAYLOADS", "ATTEMPTS":
 			may = roles{c}
 		}
 		add("purge "+st.name, "STREAM.PURGE."+st.stream, `{"filter":"nothing.here"}`, may...)
 	}
 	for _, st := range stores() {
 		var may roles
-		if st.name == "CALLS" {
+		if st.name == "CALLS" || st.name == "RECOVERY" {
 			may = roles{c}
 		}
 		out = append(out, operation{group: group, what: "remove a message of " + st.name, may: may, try: func(h hand) outcome {

@@ -9,12 +9,12 @@ import (
 )
 
 // ConfigApart is Config with two accounts: one that holds the streams, with the
-// coordinators, and one for everybody else, who reach it through imports. The
+// coordinators and importers, and one for everybody else, who reach it through imports. The
 // answer to a request goes to the account of whoever asked, where there is no
 // stream, so that nobody has it stored (see docs/security.md).
 func ConfigApart(pool messages.Pool, users []User) string {
-	inside := slices.DeleteFunc(slices.Clone(users), func(u User) bool { return u.Role != Coordinator })
-	outside := slices.DeleteFunc(slices.Clone(users), func(u User) bool { return u.Role == Coordinator })
+	inside := slices.DeleteFunc(slices.Clone(users), func(u User) bool { return !u.Role.inside() })
+	outside := slices.DeleteFunc(slices.Clone(users), func(u User) bool { return u.Role.inside() })
 	home := strings.ToUpper(pool.Prefix())
 	others := home + "_USERS"
 	var exports, imports []string
@@ -33,6 +33,10 @@ func ConfigApart(pool messages.Pool, users []User) string {
 	b.WriteString("  }\n}\n")
 	return b.String()
 }
+
+// inside says that a role stands in the account of the streams: it is trusted as
+// they are, and writes more than the passages let through.
+func (r Role) inside() bool { return r == Coordinator || r == Importer }
 
 // passage is a subject that leads from one account to the other.
 type passage struct{ kind, subject, more string }

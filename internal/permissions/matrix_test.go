@@ -40,7 +40,7 @@ func TestPermissionMatrix(t *testing.T) {
 		t.Error("two accounts allow what one does not, or less")
 	}
 	table += try(t, one, around("Round the lists", permissions.Roles()))
-	table += try(t, apart, around("Round the lists, with --apart", roles{c}))
+	table += try(t, apart, around("Round the lists, with --apart", roles{c, imp}))
 	const page, begin, end = "../../docs/security.md", "<!-- matrix -->\n", "<!-- end of matrix -->"
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -98,6 +98,8 @@ const (
 	v = permissions.Observer
 	h = permissions.Human
 	o = permissions.Operator
+
+	imp = permissions.Importer
 )
 
 type roles = []permissions.Role

@@ -15,7 +15,7 @@ func requests() []operation {
 		endpoint string
 		may      roles
 	}{
-		{"submit", roles{c, s, o}}, {"cancel", roles{c, s, o}}, {"offer", roles{w}}, {"answer", roles{c, h, o}}, {"run", roles{c, s, o}}, {"policy", roles{o}}, {"breaker", roles{o}}, {"queue", roles{o}},
+		{"submit", roles{c, s, o}}, {"cancel", roles{c, s, o}}, {"offer", roles{w}}, {"answer", roles{c, h, o}}, {"run", roles{c, s, o}}, {"policy", roles{o}}, {"breaker", roles{o}}, {"queue", roles{o}}, {"delete", roles{o}},
 	} {
 		out = append(out, operation{group: group, what: e.endpoint, may: e.may, try: func(h hand) outcome {
 			return h.api("mulligan.svc."+e.endpoint, nil, "{}")
@@ -49,8 +49,8 @@ func taking() []operation {
 		queue, name string
 		may, look   roles
 	}{
-		{"mail", "a queue of the worker", roles{c, w}, roles{c, w, s, v, h, o}},
-		{"bank", "another queue", roles{c}, roles{c, s, v, h, o}},
+		{"mail", "a queue of the worker", roles{c, w}, roles{c, w, s, v, h, o, imp}},
+		{"bank", "another queue", roles{c}, roles{c, s, v, h, o, imp}},
 	} {
 		consumer := "MULLIGAN_CALLS." + q.queue + "-normal"
 		out = append(out, operation{group: group, what: "fetch a call of " + q.name, may: q.may, try: func(h hand) outcome {
@@ -101,11 +101,11 @@ func storyPlace(what, kind string, may roles) place {
 }
 
 func payloadPlace() place {
-	return place{"a payload", func(h hand) string { return "mulligan.payload." + h.id() + ".0" }, roles{c, w, s, h, o}}
+	return place{"a payload", func(h hand) string { return "mulligan.payload." + h.id() + ".0" }, roles{c, w, s, h, o, imp}}
 }
 
 func resultPlace() place {
-	return place{"a result", func(h hand) string { return "mulligan.result.r." + h.id() }, roles{c, w}}
+	return place{"a result", func(h hand) string { return "mulligan.result.r." + h.id() }, roles{c, w, imp}}
 }
 
 func callPlace() place {
@@ -114,8 +114,12 @@ func callPlace() place {
 
 func bucketPlaces() []place {
 	var out []place
-	for _, b := range []string{"ATTEMPTS", "RUNS", "TOOLS", "CONTROL"} {
-		out = append(out, place{"a key of " + b, func(h hand) string { return "$KV.MULLIGAN_" + b + ".k." + h.id() }, roles{c}})
+	for i, b := range []string{"ATTEMPTS", "RUNS", "TOOLS", "CONTROL"} {
+		may := roles{c}
+		if i < 2 {
+			may = roles{c, imp}
+		}
+		out = append(out, place{"a key of " + b, func(h hand) string { return "$KV.MULLIGAN_" + b + ".k." + h.id() }, may})
 	}
 	return out
 }
@@ -123,10 +127,10 @@ func bucketPlaces() []place {
 func writing() []operation {
 	places := []place{
 		callPlace(), resultPlace(),
-		storyPlace("a start", "start", roles{c, w}), storyPlace("a failure", "failure", roles{c, w}),
-		storyPlace("a decision", "decision", roles{r}), storyPlace("an answer", "answer", roles{c}),
-		storyPlace("a note of an end", "settled", roles{c, w}), storyPlace("a cancellation", "cancel", roles{c}),
-		storyPlace("a late outcome", "late", roles{c, w}), payloadPlace(),
+		storyPlace("a start", "start", roles{c, w, imp}), storyPlace("a failure", "failure", roles{c, w, imp}),
+		storyPlace("a decision", "decision", roles{r, imp}), storyPlace("an answer", "answer", roles{c, imp}),
+		storyPlace("a note of an end", "settled", roles{c, w, imp}), storyPlace("a cancellation", "cancel", roles{c, imp}),
+		storyPlace("a late outcome", "late", roles{c, w, imp}), payloadPlace(),
 		{"what is due, as if a schedule fired", func(h hand) string { return "mulligan.due.0" }, nil},
 	}
 	var out []operation
@@ -160,8 +164,8 @@ func rollups() []operation {
 	}
 	add("CALLS", callPlace(), true)
 	add("RESULTS", resultPlace(), true)
-	add("RECOVERY, with a start", storyPlace("", "start", roles{c, w}), true)
-	add("RECOVERY, with a decision", storyPlace("", "decision", roles{r}), true)
+	add("RECOVERY, with a start", storyPlace("", "start", roles{c, w, imp}), true)
+	add("RECOVERY, with a decision", storyPlace("", "decision", roles{r, imp}), true)
 	add("PAYLOADS", payloadPlace(), true)
 	add("SCHEDULE", storyPlace("", "sched.retry", roles{c}), false)
 	for _, p := range bucketPlaces() {
@@ -186,7 +190,7 @@ func schedules() []operation {
 			return at(h, "mulligan.sched.retry.r."+h.id()+".0.0", callSubject(h, "mail"))
 		}},
 	}
-	for _, p := range []place{callPlace(), resultPlace(), storyPlace("a start", "start", roles{c, w}), storyPlace("a decision", "decision", roles{r}), payloadPlace(), bucketPlaces()[3]} {
+	for _, p := range []place{callPlace(), resultPlace(), storyPlace("a start", "start", roles{c, w, imp}), storyPlace("a decision", "decision", roles{r, imp}), payloadPlace(), bucketPlaces()[3]} {
 		out = append(out, operation{group: group, what: "with " + strings.TrimSuffix(p.what, ", in CALLS") + ", for a call", refused: p.may, try: func(h hand) outcome {
 			return at(h, p.in(h), callSubject(h, "mail"))
 		}})
@@ -202,7 +206,7 @@ type store struct {
 }
 
 func stores() []store {
-	reads := roles{s, v, h, o}
+	reads := roles{s, v, h, o, imp}
 	with := func(more ...roles) roles {
 		out := append(roles{c}, reads...)
 		for _, m := range more {

@@ -18,7 +18,8 @@ import (
 type Role string
 
 // The roles. Observers only read; submitters, humans and operators read the
-// same and may ask for what their names say.
+// same and may ask for what their names say. Importers read it too, and write
+// what a run that they bring in consists of.
 const (
 	Coordinator Role = "coordinator"
 	Worker      Role = "worker"
@@ -27,11 +28,12 @@ const (
 	Observer    Role = "observer"
 	Human       Role = "human"
 	Operator    Role = "operator"
+	Importer    Role = "importer"
 )
 
 // Roles are all of them, in the order in which they are written.
 func Roles() []Role {
-	return []Role{Coordinator, Worker, Reflector, Submitter, Observer, Human, Operator}
+	return []Role{Coordinator, Worker, Reflector, Submitter, Observer, Human, Operator, Importer}
 }
 
 // ParseRole reads the name of a role.
@@ -102,6 +104,9 @@ func Of(pool messages.Pool, p Principal) (User, error) {
 		g.worker(p.Queues)
 	case Reflector:
 		g.reflector()
+	case Importer:
+		g.reads()
+		g.importer()
 	default:
 		g.reads()
 		g.asks(p.Role)

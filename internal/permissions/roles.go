@@ -22,8 +22,9 @@ func (g *grants) coordinator(inboxes string) {
 	g.api("STREAM.CREATE", all...)
 	g.api("STREAM.UPDATE", all...)
 	g.lists(all...)
-	g.api("STREAM.MSG.DELETE", g.pool.StreamName(messages.StreamCalls))
-	g.api("STREAM.PURGE", g.pool.StreamName(messages.StreamSchedule))
+	g.api("STREAM.MSG.DELETE", g.streams(messages.StreamCalls, messages.StreamRecovery)...)
+	g.api("STREAM.PURGE", g.streams(messages.StreamResults, messages.StreamSchedule, messages.StreamPayloads)...) // of a run that is deleted
+	g.api("STREAM.PURGE", g.bucketStreams(messages.BucketAttempts)...)
 	g.api("CONSUMER.CREATE", g.pool.StreamName(messages.StreamCalls)+".*",
 		g.pool.StreamName(messages.StreamRecovery)+".*", g.pool.StreamName(messages.StreamSchedule)+".*")
 	g.api("CONSUMER.PAUSE", g.pool.StreamName(messages.StreamCalls)+".*")
@@ -95,6 +96,16 @@ func (g *grants) asks(r Role) {
 		g.writes(messages.KindPayload)
 	}
 	if r == Operator {
-		g.requests(messages.EndpointPolicy, messages.EndpointBreaker, messages.EndpointQueue)
+		g.requests(messages.EndpointPolicy, messages.EndpointBreaker, messages.EndpointQueue, messages.EndpointDelete)
+	}
+}
+
+// importer may write results, stories and records as those who made them wrote
+// them elsewhere, and so whatever it likes of any call. It queues none.
+func (g *grants) importer() {
+	g.writes(messages.KindResult, messages.KindStart, messages.KindFailure, messages.KindDecision, messages.KindAnswer,
+		messages.KindSettled, messages.KindCancel, messages.KindLate, messages.KindPayload)
+	for _, b := range []messages.Bucket{messages.BucketAttempts, messages.BucketRuns} {
+		g.publish("$KV." + g.pool.BucketName(b) + ".>")
 	}
 }

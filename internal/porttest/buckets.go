@@ -21,10 +21,28 @@ func bucketCases() []Case {
 		{"a value for ever outlives the age of its bucket", forEver},
 		{"entries match a filter", entries},
 		{"keys of runs and calls are keys", keys},
+		{"entries are erased", entriesErased},
 	}
 }
 
 const bucket = messages.BucketAttempts
+
+func entriesErased(e *Env) {
+	for _, key := range []string{"r.a", "r.b", "rr.a"} {
+		_, err := e.B.Save(e.Ctx, bucket, key, []byte("x"), 0, 0)
+		e.must(err)
+	}
+	for i, want := range []int64{2, 0} {
+		if n, err := e.B.EraseEntries(e.Ctx, bucket, "r.>"); err != nil || n != want {
+			e.Fatalf("try %d erased %d, %v", i, n, err)
+		}
+	}
+	if e.loaded("r.a")+e.loaded("r.b") != "" || e.loaded("rr.a") != "x" {
+		e.Fatal("not what was to go is gone")
+	}
+	_, err := e.B.Save(e.Ctx, bucket, "r.a", []byte("again"), 0, 0)
+	e.must(err)
+}
 
 func (e *Env) loaded(key string) string {
 	e.Helper()

@@ -23,6 +23,8 @@ type Broker interface {
 	PublishAll(ctx context.Context, ms []messages.Message) []error
 	Schedule(ctx context.Context, d messages.Due) error
 	Purge(ctx context.Context, filter string) error
+	Erase(ctx context.Context, stream messages.Stream, filter string) (int64, error)
+	EraseEntries(ctx context.Context, b messages.Bucket, filter string) (int64, error)
 	List(ctx context.Context, stream messages.Stream, filters []string, fn func(messages.Stored) bool) error
 	ListFrom(ctx context.Context, stream messages.Stream, filters []string, from uint64, fn func(messages.Stored) bool) error
 	Follow(ctx context.Context, stream messages.Stream, filters []string, from uint64, fn func(messages.Stored)) error

@@ -26,6 +26,7 @@ func streamCases() []Case {
 		{"publish refuses a dispatch that is still there", publishTwice},
 		{"publish all answers each", publishAll},
 		{"purge removes what matches", purge},
+		{"a run is erased, and nothing else", erase},
 		{"list is in order and stops", list},
 		{"list begins anywhere", listFrom},
 		{"list is long", listLong},
@@ -263,6 +264,56 @@ func purge(e *Env) {
 	}
 	if ds := e.fetch("q", 1, 0); len(ds) != 0 {
 		e.Fatalf("also got %v", ds)
+	}
+}
+
+// erase removes what stands in hands, too, and leaves what others hold as it was.
+func erase(e *Env) {
+	mine, other := newCall("mine"), newCall("other")
+	for _, c := range []call{other, mine, other} {
+		for n := range 3 {
+			m := messages.Message{Subject: e.Names.DecisionSubject(c.run, newCall("x").id, n), Body: []byte("d")}
+			_, err := e.B.PutOnce(e.Ctx, m)
+			e.must(err)
+		}
+		_, err := e.B.PutOnce(e.Ctx, messages.Message{Subject: e.Names.ResultSubject(c.run, newCall("x").id), Body: []byte("r")})
+		e.must(err)
+	}
+	held, err := e.B.Fetch(e.Ctx, messages.StreamRecovery, messages.ConsumerDecisions, 9, patience)
+	e.must(err)
+	for i, want := range []int64{3, 0} {
+		if n, err := e.B.Erase(e.Ctx, messages.StreamRecovery, e.Names.RunStories(mine.run)); err != nil || n != want {
+			e.Fatalf("try %d erased %d of the story, %v", i, n, err)
+		}
+	}
+	if n, err := e.B.Erase(e.Ctx, messages.StreamResults, e.Names.ResultsFilter(mine.run)); err != nil || n != 1 {
+		e.Fatalf("erased %d results, %v", n, err)
+	}
+	for run, want := range map[messages.Run]uint64{mine.run: 0, other.run: 6} {
+		if n, err := e.B.Matching(e.Ctx, messages.StreamRecovery, e.Names.RunStories(run)); err != nil || n != want {
+			e.Fatalf("%d messages of the story of %s, %v", n, run, err)
+		}
+	}
+	if n, err := e.B.Matching(e.Ctx, messages.StreamResults, e.Names.ResultsFilter(other.run)); err != nil || n != 2 {
+		e.Fatalf("%d results of others, %v", n, err)
+	}
+	if len(held) != 9 {
+		e.Fatalf("%d of 9 were handed over", len(held))
+	}
+	e.must(e.B.Ack(e.Ctx, held[8])) // must not let go of what is held before it
+	for _, d := range held[:8] {
+		e.must(e.B.Nak(e.Ctx, d))
+	}
+	for got := 0; got < 5; {
+		again, err := e.B.Fetch(e.Ctx, messages.StreamRecovery, messages.ConsumerDecisions, 1, patience)
+		if err != nil || len(again) != 1 {
+			e.Fatalf("%d of 5 came again, %v", got, err)
+		}
+		if a, err := e.Names.Parse(again[0].Subject); err != nil || a.Run != other.run {
+			e.Fatalf("%s came again, %v", again[0].Subject, err)
+		}
+		e.must(e.B.Ack(e.Ctx, again[0]))
+		got++
 	}
 }
 

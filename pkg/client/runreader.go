@@ -61,7 +61,7 @@ func (r *Runs) List(ctx context.Context, q RunQuery) (page []messages.RunEntry, 
 	known := make(map[messages.Run]bool)
 	err = r.store.EachEntry(ctx, messages.BucketRuns, messages.RunKey(">"), func(e messages.Entry) bool {
 		entry, err := messages.DecodeRun(e.Value)
-		if err != nil {
+		if err != nil || entry.Gone() {
 			return true
 		}
 		known[entry.Run] = true
@@ -142,7 +142,11 @@ func (q RunQuery) wants(e messages.RunEntry) bool {
 func (r *Runs) Get(ctx context.Context, run messages.Run) (messages.RunEntry, error) {
 	e, err := r.store.Load(ctx, messages.BucketRuns, messages.RunKey(run))
 	if err == nil {
-		return messages.DecodeRun(e.Value)
+		entry, err := messages.DecodeRun(e.Value)
+		if err == nil && entry.Gone() {
+			err = fmt.Errorf("run %s was deleted: %w", run, messages.ErrNotFound)
+		}
+		return entry, err
 	}
 	if !errors.Is(err, messages.ErrNotFound) {
 		return messages.RunEntry{}, fmt.Errorf("read run %s: %w", run, err)

@@ -48,7 +48,19 @@ func (c *Client) CloseRun(ctx context.Context, run messages.Run, calls int64) (m
 	return c.changeRun(ctx, r)
 }
 
+// DeleteRun has everything of a run deleted (S12.1), which the coordinators do
+// after a lease; a nil error means that they will. It may be repeated, and tells
+// how far they are: [messages.RunEntry.Gone]. A run of which a call has not ended
+// is a [*RunError] with CodeRunNotOver.
+func (c *Client) DeleteRun(ctx context.Context, run messages.Run) (messages.RunEntry, error) {
+	return c.changeRun(ctx, messages.RunRequest{Run: run, Action: messages.RunErase, By: c.cfg.By})
+}
+
 func (c *Client) changeRun(ctx context.Context, r messages.RunRequest) (messages.RunEntry, error) {
+	endpoint := messages.EndpointRun
+	if r.Action == messages.RunErase {
+		endpoint = messages.EndpointDelete
+	}
 	if r.By == "" {
 		r.By = "unknown"
 	}
@@ -58,7 +70,7 @@ func (c *Client) changeRun(ctx context.Context, r messages.RunRequest) (messages
 	}
 	var reply messages.RunReply
 	err = c.insist(ctx, func(ctx context.Context) error {
-		raw, err := c.broker.Request(ctx, messages.EndpointRun, body)
+		raw, err := c.broker.Request(ctx, endpoint, body)
 		if err != nil {
 			return err
 		}

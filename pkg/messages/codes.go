@@ -67,8 +67,9 @@ const (
 
 // Refusals of a declaration, beside those of a submission.
 const (
-	CodeBadRun     Code = "bad_run"     // a field of its spec has no usable value
-	CodeRunDiffers Code = "run_differs" // it was declared before with another spec
+	CodeBadRun     Code = "bad_run"      // a field of its spec has no usable value
+	CodeRunDiffers Code = "run_differs"  // it was declared before with another spec
+	CodeRunNotOver Code = "run_not_over" // calls of it have not ended, or may still come: it cannot be deleted
 )
 
 // Codes lists every code that this build writes.
@@ -79,7 +80,7 @@ func Codes() []Code {
 		CodeRecoveryGaveUp, CodeAskUser, CodeNotAnalysed, CodeExhausted, CodeCancelled, CodeRunEnded, CodeDeadline, CodeAmbiguous,
 		CodeDenied, CodeAnswerBy, CodeBreakerOpen, CodeHookVeto, CodeLoopDetected,
 		CodeUnknownTool, CodeTooLarge, CodeBadCall, CodeDeadlinePassed, CodeQueueFull, CodeTooOld, CodeRunIsOver,
-		CodeNotStored, CodeVersion, CodeRunClosed, CodeRunFull, CodeBudgetSpent, CodeAnswered, CodeNotParked, CodeNotFound, CodeBadRun, CodeRunDiffers,
+		CodeNotStored, CodeVersion, CodeRunClosed, CodeRunFull, CodeBudgetSpent, CodeAnswered, CodeNotParked, CodeNotFound, CodeBadRun, CodeRunDiffers, CodeRunNotOver,
 	}
 }
 

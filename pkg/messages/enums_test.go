@@ -292,7 +292,7 @@ func TestCodes(t *testing.T) {
 	want := strings.Fields(`tool_error panic timeout invalid_arguments tool_not_found worker_lost connection_lost rate_limited
 		unavailable output_too_large drained recovery_gave_up ask_user not_analysed exhausted cancelled run_ended deadline ambiguous
 		denied answer_by breaker_open hook_veto loop_detected unknown_tool too_large bad_call deadline_passed queue_full too_old run_is_over not_stored unknown_version run_closed run_full budget_spent
-		answered not_parked not_found bad_run run_differs`)
+		answered not_parked not_found bad_run run_differs run_not_over`)
 	var got []string
 	for _, c := range messages.Codes() {
 		got = append(got, string(c))

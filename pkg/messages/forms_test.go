@@ -155,6 +155,7 @@ func forms() []form {
 	spec := messages.RunSpec{
 		Labels: messages.Labels{"team": "travel"}, Policy: json.RawMessage(`{"max_retries":1}`), Budget: messages.RunBudget{Calls: 5000, Retries: 200, Tokens: 1_000_000, Cost: 2_500_000},
 		InFlight: 100, Deadline: at.Add(6 * time.Hour), Expected: 4200, Webhook: "https://ops.example.com/runs", Origin: messages.NamedRun("nightly"),
+		Keep: messages.Millis(24 * time.Hour),
 	}
 	count := int64(4200)
 	declared := messages.RunEntry{
@@ -191,6 +192,10 @@ func forms() []form {
 		plain("offer", bucket(messages.BucketTools, messages.OfferKey(worker)), messages.Offer{Worker: worker, Tools: []string{"flights/book"}, At: at}),
 		plain("run", bucket(messages.BucketRuns, messages.RunKey(run)), messages.RunEntry{Run: run, Created: at, Ended: &wish}),
 		plain("run_declared", bucket(messages.BucketRuns, messages.RunKey(run)), declared),
+		plain("run_deleted", bucket(messages.BucketRuns, messages.RunKey(run)), messages.RunEntry{Run: run, Created: at,
+			Delete: &messages.RunDelete{At: at.Add(time.Hour), By: "ops@host", Removed: &messages.RunRemoved{Results: 4200, Story: 181, Records: 33, Entries: 18, Payloads: 2}}}),
+		plain("run_imported", bucket(messages.BucketRuns, messages.RunKey(run)), messages.RunEntry{Run: run, Created: at,
+			Import: &messages.RunImport{At: at.Add(time.Hour), By: "ops@host", File: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}}),
 		plain("batch", bucket(messages.BucketRuns, messages.BatchKey(batchID, 0)), messages.BatchEntry{Calls: []messages.BatchCall{{Call: callID, Run: run, Ref: "toolu_01A"}}, At: at}),
 		plain("replay", bucket(messages.BucketRuns, messages.ReplayKey(callID, otherCall)), messages.Replay{Original: callID, Call: otherCall, Run: messages.NamedRun("replay-1"), By: "ops@host", At: at}),
 		plain("control", bucket(messages.BucketControl, messages.ControlCallKey(run, callID)), wish),
@@ -230,6 +235,7 @@ func forms() []form {
 			Action: messages.BreakerForceOpen, For: messages.Millis(10 * time.Minute), Reason: forced.Reason, By: forced.By}),
 		service("run_request", pool.ServiceSubject(messages.EndpointRun), messages.RunRequest{Version: "1", Run: run, Action: messages.RunDeclare, Spec: &spec, By: "cli@host"}),
 		service("run_close", pool.ServiceSubject(messages.EndpointRun), messages.RunRequest{Version: "1", Run: run, Action: messages.RunClose, Calls: &count, By: "cli@host"}),
+		service("run_delete", pool.ServiceSubject(messages.EndpointDelete), messages.RunRequest{Version: "1", Run: run, Action: messages.RunErase, By: "ops@host"}),
 		service("run_reply", "reply", messages.RunReply{Version: "1", Error: `in_flight: run 'trip/42' was declared with 100`, Code: messages.CodeRunDiffers, Field: "in_flight"}),
 		{name: "queue", place: bucket(messages.BucketControl, messages.QueueKey("mail")), value: queued,
 			encode: jsonMessage(func() ([]byte, error) { return messages.EncodeQueueSettings(queued) }),

@@ -149,6 +149,9 @@ func BreakerKey(tool string) string { return BreakerPrefix + Token(tool) }
 // canonical input. Its value is a [Denial].
 func DenialKey(run Run, digest string) string { return "denied." + string(run) + "." + Token(digest) }
 
+// DenialsFilter matches the keys in CONTROL of all denials of a run.
+func DenialsFilter(run Run) string { return "denied." + string(run) + ".*" }
+
 func (a *AnswerRequest) check() error {
 	if err := CheckCallID(a.Call); err != nil {
 		return err

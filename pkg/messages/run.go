@@ -36,6 +36,9 @@ type RunSpec struct {
 	Webhook string `json:"webhook,omitempty"`
 	// Origin is the run whose calls this one replays.
 	Origin Run `json:"origin,omitempty"`
+	// Keep is after what time from its end everything of the run is deleted;
+	// 0 leaves that to the ages of the pool.
+	Keep Millis `json:"keep_ms,omitempty"`
 }
 
 // RunBudget is what a run may use up; 0 of a field is no limit.
@@ -62,7 +65,45 @@ type RunEntry struct {
 	From   uint64     `json:"from,omitempty"`   // no result of it stands in RESULTS before this sequence
 	Closed *RunClosed `json:"closed,omitempty"` // no call comes any more
 	Over   *RunOver   `json:"over,omitempty"`   // every call has ended
+	Delete *RunDelete `json:"delete,omitempty"` // everything of it is being deleted
+	Import *RunImport `json:"import,omitempty"` // it is being brought in from a file
 }
+
+// RunDelete is the wish to delete everything that belongs to a run. It stays
+// until that is done, so that a coordinator which dies leaves it to another.
+type RunDelete struct {
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty"`
+	// Removed says what went, once all is gone but this entry, which then goes
+	// within moments and stands in nobody's way.
+	Removed *RunRemoved `json:"removed,omitempty"`
+}
+
+// RunRemoved counts what was deleted with a run. After a crash in the middle it
+// counts what was left then.
+type RunRemoved struct {
+	Results  int64 `json:"results"`  // of its calls
+	Story    int64 `json:"story"`    // messages of RECOVERY
+	Records  int64 `json:"records"`  // entries of ATTEMPTS
+	Entries  int64 `json:"entries"`  // of RUNS and CONTROL, beside that of the run
+	Payloads int64 `json:"payloads"` // large inputs and outputs, to which nobody else referred
+}
+
+// RunImport says that a run is being brought in, and from which file, so that a
+// second try goes on and another file is refused. It goes when all is there.
+type RunImport struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by,omitempty"`
+	File string    `json:"file"` // SHA-256 of the file, in hexadecimal digits
+}
+
+// Admits says whether calls may still come into the run, as far as its entry says.
+func (e RunEntry) Admits() bool {
+	return e.Closed == nil && e.Over == nil && e.Ended == nil && e.Delete == nil && e.Import == nil
+}
+
+// Gone says that the run was deleted, and its entry is about to go too.
+func (e RunEntry) Gone() bool { return e.Delete != nil && e.Delete.Removed != nil }
 
 // RunClosed says that no call comes any more.
 type RunClosed struct {
@@ -103,14 +144,16 @@ type RunAction string
 const (
 	RunDeclare RunAction = "declare" // that it is, with a RunSpec
 	RunClose   RunAction = "close"   // that no call comes any more
+	RunErase   RunAction = "delete"  // that everything of it is to be deleted; body of EndpointDelete
 )
 
 // UnmarshalText refuses an unknown value.
 func (a *RunAction) UnmarshalText(text []byte) error {
-	return parseEnum("run action", a, text, []RunAction{RunDeclare, RunClose})
+	return parseEnum("run action", a, text, []RunAction{RunDeclare, RunClose, RunErase})
 }
 
-// RunRequest declares or closes a run; body of EndpointRun. It may be repeated:
+// RunRequest declares or closes a run, body of EndpointRun, or deletes it, body
+// of EndpointDelete. It may be repeated:
 // what holds already is no error. Another spec than the declared one is.
 type RunRequest struct {
 	Version string    `json:"version"`
@@ -126,7 +169,7 @@ type RunRequest struct {
 type RunReply struct {
 	Version  string    `json:"version"`
 	Error    string    `json:"error,omitempty"`
-	Code     Code      `json:"code,omitempty"`  // with Error: CodeBadRun, CodeRunDiffers, CodeRunIsOver, CodeNotFound or CodeNotStored
+	Code     Code      `json:"code,omitempty"`  // with Error: CodeBadRun, CodeRunDiffers, CodeRunIsOver, CodeRunNotOver, CodeNotFound or CodeNotStored
 	Field    string    `json:"field,omitempty"` // of the spec, where one is to blame
 	Revision uint64    `json:"revision,omitempty"`
 	Entry    *RunEntry `json:"entry,omitempty"`
@@ -169,6 +212,9 @@ func (s *RunSpec) Check() error {
 		if f.n < 0 || f.n > MaxRunCalls {
 			return bad(f.name, "%d is not from 0, for none, to %d", f.n, int64(MaxRunCalls))
 		}
+	}
+	if s.Keep < 0 || s.Keep.count() > maxMillis {
+		return bad("keep_ms", "%d is not from 0, for as long as the pool keeps it, to %d", s.Keep.Duration().Milliseconds(), maxMillis)
 	}
 	if !writable(s.Deadline) {
 		return bad("deadline", "%s is beyond the year 9999 in UTC; leave it out for none", s.Deadline.Format(time.RFC3339))
@@ -229,7 +275,7 @@ func (s *RunSpec) fields() []specField {
 	}{
 		{"labels", s.Labels}, {"budget.calls", s.Budget.Calls}, {"budget.retries", s.Budget.Retries}, {"budget.tokens", s.Budget.Tokens},
 		{"budget.cost_micros", s.Budget.Cost}, {"in_flight", s.InFlight}, {"deadline", utc(s.Deadline)}, {"expected", s.Expected},
-		{"webhook", s.Webhook}, {"origin", s.Origin},
+		{"webhook", s.Webhook}, {"origin", s.Origin}, {"keep_ms", s.Keep},
 	} {
 		b, err := marshal(f.v)
 		if err != nil { // of plain values there is none

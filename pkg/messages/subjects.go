@@ -250,6 +250,17 @@ func (p Pool) RunFirstCalls(run Run) string {
 // the dispatches of a run.
 func (p Pool) RunStory(kind string, run Run) string { return p.subject(kind, string(run), "*", "*") }
 
+// RunStories matches all that RECOVERY holds of a run.
+func (p Pool) RunStories(run Run) string { return p.subject("*", string(run), ">") }
+
+// RunAllSchedules matches every schedule of a run and of its calls.
+func (p Pool) RunAllSchedules(run Run) string {
+	return p.subject(KindSchedule, "*", string(run), "*", "*", "*")
+}
+
+// PayloadFilter matches the chunks of a payload.
+func (p Pool) PayloadFilter(digest string) string { return p.subject(KindPayload, digest, "*") }
+
 // RunFirstStory is RunStory for first dispatches.
 func (p Pool) RunFirstStory(kind string, run Run) string {
 	return p.subject(kind, string(run), "*", "0")
@@ -296,6 +307,7 @@ const (
 	EndpointQueue   = "queue"
 	EndpointPolicy  = "policy"
 	EndpointRun     = "run"
+	EndpointDelete  = "delete"
 )
 
 // CallKey is the key of a call in ATTEMPTS.

@@ -21,7 +21,8 @@ func TestRunKeepsItsPace(t *testing.T) {
 	most, asked := 0, 0
 	pace := func(_ time.Time, submitted int, s Summary) (int, time.Duration, error) {
 		asked++
-		most = max(most, submitted-s.Ended())
+		under := submitted - s.Ended()
+		most = max(most, under)
 		switch {
 		case submitted < 3:
 			return 3 - submitted, 0, nil
@@ -30,7 +31,7 @@ func TestRunKeepsItsPace(t *testing.T) {
 		case asked%2 == 0:
 			return 0, time.Millisecond, nil
 		}
-		return 10, 0, nil
+		return 10 - under, 0, nil
 	}
 	res := run(t, t.Context(), pool, write(t, echo(50)), false, Options{Pace: pace})
 	if res.err != nil || res.summary.Succeeded != 50 {

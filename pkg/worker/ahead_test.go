@@ -49,21 +49,25 @@ func TestShortCallsAreAskedForAhead(t *testing.T) {
 // What was fetched ahead and meets a long call is soon in other hands.
 func TestCallsFetchedAheadDoNotWaitForALongOne(t *testing.T) {
 	bubble(t, func(r *rig) {
-		short := counted("short", echo)
+		published := make(chan struct{}, 1)
+		short := counted("short", func(context.Context, tool.Call) ([]byte, error) { <-published; return nil, nil })
 		long := counted("long", func(context.Context, tool.Call) ([]byte, error) { <-time.After(20 * time.Second); return nil, nil })
 		cfg := r.config(short.Tool, long.Tool)
 		cfg.Slots = 1
 		first := r.start(cfg)
+		published <- struct{}{}
 		r.publish(r.call("short"))
 		synctest.Wait() // from now on calls are known to be short
-		var behind []messages.Call
-		gate := r.call("short")
-		r.publish(gate)
+		r.publish(r.call("short"))
+		synctest.Wait()            // this one holds the slot until the others wait in the lane
+		r.publish(r.call("short")) // is fetched alone, and tells of those behind it
 		r.publish(r.call("long"))
+		var behind []messages.Call
 		for range 3 {
 			behind = append(behind, r.call("short"))
 			r.publish(behind[len(behind)-1])
 		}
+		close(published)
 		synctest.Wait()
 		if s := first.Stats(); s.Running != 1 || s.Held == 0 {
 			t.Fatalf("nothing is held behind the long call: %+v", s)
@@ -77,7 +81,7 @@ func TestCallsFetchedAheadDoNotWaitForALongOne(t *testing.T) {
 				t.Errorf("%s by %s", res.Status, res.Worker)
 			}
 		}
-		if short.ran() != 5 || long.ran() != 1 {
+		if short.ran() != 6 || long.ran() != 1 {
 			t.Errorf("ran %d short ones and %d long ones", short.ran(), long.ran())
 		}
 	})

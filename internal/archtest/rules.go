@@ -53,7 +53,10 @@ func layers() []layer {
 		{name: "files of calls", holds: []string{"internal/calls"}, may: []string{"vocabulary", "forms", "policy", "formats"}},
 		// What there is to see of a pool.
 		{name: "views", holds: []string{"internal/catalogue", "internal/inbox"}, may: []string{"vocabulary", "forms", "policy", "hooks", "policies of a pool", "state machine"}},
-		{name: "gateway", holds: []string{"internal/gateway"}, may: []string{"vocabulary", "forms", "service kit", "client", "formats", "files of calls", "views"}},
+		// What idempotency keys stand for.
+		{name: "keys", holds: []string{"internal/keys"}, may: []string{"vocabulary"}},
+		{name: "server of mcp", holds: []string{"internal/mcpserver"}, may: []string{"vocabulary", "forms", "service kit", "client", "views", "keys", "mcp servers"}},
+		{name: "gateway", holds: []string{"internal/gateway"}, may: []string{"vocabulary", "forms", "service kit", "client", "formats", "files of calls", "views", "keys", "server of mcp"}},
 		{name: "replays", holds: []string{"internal/replay"}, may: []string{"vocabulary", "forms", "policy"}, pure: true},
 		{name: "ended calls", holds: []string{"internal/replay/scan"}, may: []string{"vocabulary", "forms", "policy", "replays"}},
 		{name: "adapter", holds: []string{"jetstream"}, may: []string{"vocabulary", "forms", "service kit"}},
@@ -75,7 +78,7 @@ func owners() map[string][]string {
 	return map[string][]string{
 		"github.com/nats-io/nats.go":          {"jetstream", "jetstream/raw"},
 		"github.com/nats-io/nats-server":      {"jetstream/embedded"},
-		"github.com/modelcontextprotocol":     {"pkg/tool/mcptool"},
+		"github.com/modelcontextprotocol":     {"pkg/tool/mcptool", "internal/mcpserver"},
 		"github.com/sashabaranov/go-openai":   {"pkg/recovery/llm", "pkg/agent"},
 		"github.com/spf13/cobra":              {"internal/cli", "cmd/"},
 		"github.com/lmittmann/tint":           {"internal/", "cmd/"},

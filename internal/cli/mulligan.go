@@ -29,7 +29,7 @@ Exit codes: 0 all well, 1 internal, 2 usage, 3 some calls did not succeed,
 	root.AddCommand(
 		a.upCommand(), a.demoCommand(), a.runCommand(), a.callCommand(), a.cancelCommand(), a.inboxCommand(), a.answerCommand(),
 		a.explainCommand(), a.failuresCommand(), a.replayCommand(), a.runsCommand(), a.toolsCommand(), a.queuesCommand(),
-		a.policyCommand(), a.benchCommand(), a.evalCommand(), a.adminCommand(), a.versionCommand(),
+		a.policyCommand(), a.mcpCommand(), a.benchCommand(), a.evalCommand(), a.adminCommand(), a.versionCommand(),
 	)
 	return root
 }

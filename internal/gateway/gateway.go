@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mulligan/internal/lifecycle"
+	"mulligan/internal/mcpserver"
 	"mulligan/pkg/client"
 )
 
@@ -23,6 +24,7 @@ type Gateway struct {
 	cfg     Config
 	runs    *client.Runs
 	nobody  *Token // who asks where there are no tokens
+	tools   toolList
 	mux     *http.ServeMux
 	slots   chan struct{}
 	waits   context.Context // ends when those who wait are told to come back
@@ -51,6 +53,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{cfg: cfg, runs: client.NewRuns(cfg.Broker), nobody: anybody(), slots: make(chan struct{}, cfg.Limits.Requests)}
+	g.tools.registry = mcpserver.NewRegistry(cfg.Broker, cfg.Log)
 	g.waits, g.endWait = context.WithCancelCause(context.Background())
 	g.mux = g.routes()
 	g.Service = lifecycle.New(g.run)
@@ -125,6 +128,9 @@ func (g *Gateway) open() error {
 			return err
 		}
 		k.client = c
+		if err := g.openMCP(k); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -134,6 +140,7 @@ func (k *Token) by() string { return "gateway:" + k.Name }
 
 func (g *Gateway) close() {
 	g.endWait(errStopping)
+	g.tools.close()
 	for _, k := range g.tokens() {
 		if k.client != nil {
 			k.client.Close()

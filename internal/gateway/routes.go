@@ -33,6 +33,7 @@ func (g *Gateway) table() []route {
 		{"GET /v1/runs/{run}/results", false, (*exchange).getResults},
 		{"POST /v1/runs/{run}/cancel", false, (*exchange).cancelRun},
 		{"GET /v1/tools", false, (*exchange).getTools},
+		{"POST /mcp", false, (*exchange).postMCP},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/time/rate"
 
+	"mulligan/internal/mcpserver"
 	"mulligan/pkg/client"
 	"mulligan/pkg/messages"
 )
@@ -43,6 +45,9 @@ type Token struct {
 	rate   *rate.Limiter
 	slots  chan struct{}
 	client *client.Client
+	mcp    *mcpserver.Server
+	// mcpHTTP serves mcp.
+	mcpHTTP http.Handler
 }
 
 // What a token may do beside calling and reading.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,6 +21,9 @@ import (
 // KeyMeta is where the `_meta` of a request holds its idempotency key: the same
 // place in which workers give it to the servers of MCP that they run.
 const KeyMeta = "mulligan/idempotency-key"
+
+// traceparent is of W3C's trace context, which MCP has in `_meta` under its own name.
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // parting is how long a cancellation is tried to be stored.
 const parting = 10 * time.Second
@@ -53,6 +57,9 @@ func (s *Server) begin(ctx context.Context, r *mcp.CallToolRequest) (*client.Pen
 		input = json.RawMessage("{}")
 	}
 	sub := messages.Submission{Tool: name, Input: input}
+	if trace, _ := r.Params.Meta["traceparent"].(string); traceparent.MatchString(trace) {
+		sub.Trace = trace
+	}
 	key, given := r.Params.Meta[KeyMeta]
 	if !given {
 		p, err := s.cfg.Client.Batch().Begin(ctx, sub, false)
@@ -98,6 +105,10 @@ func (s *Server) wait(ctx context.Context, r *mcp.CallToolRequest, p *client.Pen
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.stopping, func() { stop(errStopping) })()
+	if s.cfg.Wait > 0 {
+		late := time.AfterFunc(s.cfg.Wait, func() { stop(errWaitOver) })
+		defer late.Stop()
+	}
 	told := s.follow(ctx, r, p.Call)
 	ended, err := p.Wait(ctx)
 	told(err == nil && (ended.Attempts > 1 || ended.Status != messages.Succeeded))
@@ -120,8 +131,12 @@ func (s *Server) wait(ctx context.Context, r *mcp.CallToolRequest, p *client.Pen
 // the client wished so: one that merely went away did not.
 func (s *Server) parted(ctx context.Context, p *client.Pending, err error) error {
 	switch {
-	case errors.Is(err, errStopping):
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%v; call %s goes on", errStopping, p.Call)}
+	case errors.Is(err, errStopping), errors.Is(err, errWaitOver):
+		cause := errWaitOver
+		if errors.Is(err, errStopping) {
+			cause = errStopping
+		}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%v; call %s goes on, and the same request with the same %s waits on", cause, p.Call, KeyMeta)}
 	case context.Cause(ctx) == context.Canceled: //nolint:errorlint // the wish of the client, and no other end, has no cause of its own
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 		defer cancel()

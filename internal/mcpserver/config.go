@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"mulligan/internal/catalogue"
 	"mulligan/internal/inbox"
@@ -38,6 +39,9 @@ type Config struct {
 	Name string
 	// Allowed says which tools there are for this server's clients. Nil: all.
 	Allowed func(tool, queue string) bool
+	// Wait is how long one request waits for the end of its call, which goes on
+	// then. 0 means for as long as it takes.
+	Wait time.Duration
 	// Page is how many tools tools/list gives at a time. 0 means 250.
 	Page int
 	// Version is what the server says of itself.
@@ -64,8 +68,8 @@ func (c Config) Validate() error {
 		return errors.New("mcpserver: Broker, Client or Registry is missing")
 	case c.Name == "":
 		return errors.New("mcpserver: Name is empty; say whose idempotency keys these are")
-	case c.Page < 0:
-		return errors.New("mcpserver: Page is negative; give 0 for the default")
+	case c.Page < 0 || c.Wait < 0:
+		return errors.New("mcpserver: Page or Wait is negative; give 0 for the default")
 	}
 	return nil
 }

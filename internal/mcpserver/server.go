@@ -25,8 +25,11 @@ type Server struct {
 	tools map[string]offered
 }
 
-// errStopping is why a wait is cut short; the call goes on.
-var errStopping = errors.New("the server stops")
+// Why a wait is cut short; the call goes on.
+var (
+	errStopping = errors.New("the server stops")
+	errWaitOver = errors.New("the call has not ended in the time that a request waits")
+)
 
 // instructions are what a client may put before its model.
 const instructions = "The tools of a pool that looks into failures, corrects what it safely can and tries again. " +
@@ -42,7 +45,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, tools: make(map[string]offered)}
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "mulligan", Version: cfg.Version}, &mcp.ServerOptions{
-		Instructions: instructions, PageSize: cfg.Page, Logger: cfg.Log,
+		Instructions: instructions, PageSize: cfg.Page, Logger: aside(cfg.Log),
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
 	s.mcp.AddReceivingMiddleware(s.intercept)
@@ -81,6 +84,12 @@ func (s *Server) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if call, ok := r.(*mcp.CallToolRequest); ok {
 			return s.callTool(ctx, call)
+		}
+		if method == "subscriptions/listen" { // it lasts until somebody ends it
+			var stop context.CancelFunc
+			ctx, stop = context.WithCancel(ctx)
+			defer stop()
+			defer context.AfterFunc(s.stopping, stop)()
 		}
 		return next(ctx, method, r)
 	}

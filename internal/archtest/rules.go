@@ -52,7 +52,7 @@ func layers() []layer {
 		{name: "formats", holds: []string{"internal/format"}, may: []string{"vocabulary", "forms", "policy"}, pure: true},
 		{name: "files of calls", holds: []string{"internal/calls"}, may: []string{"vocabulary", "forms", "policy", "formats"}},
 		// What there is to see of a pool.
-		{name: "views", holds: []string{"internal/catalogue", "internal/inbox"}, may: []string{"vocabulary", "forms", "policy", "hooks", "policies of a pool", "state machine"}},
+		{name: "views", holds: []string{"internal/catalogue", "internal/inbox", "internal/archive"}, may: []string{"vocabulary", "forms", "policy", "hooks", "policies of a pool", "state machine"}},
 		// What idempotency keys stand for.
 		{name: "keys", holds: []string{"internal/keys"}, may: []string{"vocabulary"}},
 		{name: "server of mcp", holds: []string{"internal/mcpserver"}, may: []string{"vocabulary", "forms", "service kit", "client", "views", "keys", "mcp servers"}},

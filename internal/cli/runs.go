@@ -55,7 +55,7 @@ deadline).`,
 	f.BoolVar(&q.batches, "batches", false, "also batches that nobody declared; what they hold is read for it")
 	_ = c.RegisterFlagCompletionFunc("run-state", words("open", "closed", "over", "ended"))
 	c.AddCommand(a.runsGetCommand(), a.runsWaitCommand(), a.runsResultsCommand(), a.runsCancelCommand(), a.runsCloseCommand(),
-		a.runsDeleteCommand())
+		a.runsDeleteCommand(), a.runsExportCommand(), a.runsImportCommand())
 	return c
 }
 

@@ -31,6 +31,7 @@ func (g *Gateway) table() []route {
 		{"PUT /v1/runs/{run}", false, (*exchange).putRun},
 		{"POST /v1/runs/{run}/close", false, (*exchange).closeRun},
 		{"GET /v1/runs/{run}/results", false, (*exchange).getResults},
+		{"GET /v1/runs/{run}/export", false, (*exchange).exportRun},
 		{"POST /v1/runs/{run}/cancel", false, (*exchange).cancelRun},
 		{"GET /v1/tools", false, (*exchange).getTools},
 		{"POST /mcp", false, (*exchange).postMCP},

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"errors"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mulligan/internal/archive"
 	"mulligan/internal/runstate"
 	"mulligan/internal/strict"
 	"mulligan/pkg/client"
@@ -270,4 +272,29 @@ func refusedRun(e *client.RunError) *problem {
 		status = http.StatusConflict
 	}
 	return fail(status, e.Code, "%s", e.Text).about(e.Field, "")
+}
+
+// exportRun gives all that the pool keeps of a run, as `mulligan runs export` writes
+// it. An answer that is cut has no last line.
+func (x *exchange) exportRun() error {
+	if err := x.parameters(); err != nil {
+		return err
+	}
+	run, err := x.run()
+	if err != nil {
+		return err
+	}
+	if x.who.restricted() {
+		return fail(http.StatusForbidden, codeForbidden, "token %s is for some tools only, and an export holds the calls of all", x.who.Name)
+	}
+	if _, err := x.g.runs.Get(x.ctx(), run); err != nil {
+		return unknownRun(err)
+	}
+	x.Header().Set("Content-Type", typeLines)
+	out := bufio.NewWriterSize(x, 64<<10)
+	_, err = archive.Export(x.ctx(), x.g.cfg.Broker, run, out, nil)
+	if err != nil {
+		return err
+	}
+	return out.Flush()
 }

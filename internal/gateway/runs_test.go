@@ -122,6 +122,8 @@ func TestRunsThatCannotBe(t *testing.T) {
 	problemIn(t, s.ask("GET", "/v1/runs/nowhere?quick=perhaps", ""), 400, codeBadParameter)
 	problemIn(t, s.ask("POST", "/v1/runs/nowhere/close", ""), 404, messages.CodeNotFound)
 	problemIn(t, s.ask("GET", "/v1/runs/nowhere/results", ""), 404, messages.CodeNotFound)
+	problemIn(t, s.ask("GET", "/v1/runs/nowhere/export", ""), 404, messages.CodeNotFound)
+	problemIn(t, s.ask("GET", "/v1/runs/nowhere/export?wait=1", ""), 400, codeBadParameter)
 	problemIn(t, s.ask("POST", "/v1/runs/nowhere/cancel", ""), 404, messages.CodeNotFound)
 	problemIn(t, s.ask("POST", "/v1/runs/nowhere/close", `{"calls":-1}`), 422, messages.CodeBadRun)
 	problemIn(t, s.ask("POST", "/v1/runs/nowhere/close", `{"call":1}`), 400, codeBroken)

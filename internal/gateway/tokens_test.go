@@ -141,6 +141,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 	if r := b.ask("GET", "/v1/runs/of-b/results", ""); strings.Count(r.body, "\n") != 1 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+	problemIn(t, a.ask("GET", "/v1/runs/of-b/export", ""), 403, codeForbidden)
+	if r := b.ask("GET", "/v1/runs/of-b/export", ""); r.status != 200 || strings.Count(r.body, "\n") != 3 || !strings.Contains(r.body, `{"end":true,"calls":1`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
 	problemIn(t, a.ask("POST", left.Location+"/cancel", ""), 403, codeForbidden)
 	problemIn(t, a.ask("POST", "/v1/runs/of-b/cancel", ""), 403, codeForbidden)
 	parked := decode[accepted](t, a.ask("POST", "/v1/calls", `{"tool":"asks","run":"of-a","policy":{"ask_user":"park"},"input":{"key":"i","order":"ORD-101"}}`).body)

@@ -41,9 +41,10 @@ func (r *Reflector) decide(d messages.Delivery) bool {
 // mayBeDone says that somebody may have dealt with the failure before. One that
 // is handed over for the first time, soon after it was stored, can have no
 // decision; that its call has ended meanwhile is so rare that the decision in
-// vain, which changes nothing (P7.10), costs less than looking each time.
+// vain, which changes nothing (P7.10), costs less than looking each time. One that
+// was brought in from elsewhere says so.
 func mayBeDone(d messages.Delivery) bool {
-	return d.Delivery > 1 || time.Since(d.Time) > messages.RepeatAfter
+	return d.Delivery > 1 || d.Header.Get(messages.HeaderRepeat) != "" || time.Since(d.Time) > messages.RepeatAfter
 }
 
 // needed: neither has the call ended nor was this failure decided on.

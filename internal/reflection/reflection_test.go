@@ -46,6 +46,28 @@ func TestS2_2_TheServiceOptsInToRetries(t *testing.T) {
 	})
 }
 
+// What was brought in from elsewhere is looked up however young it is here.
+func TestS12_5_NoModelIsAskedAboutAFailureThatWasBroughtIn(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start(nil)
+		ended := messages.Call{ID: messages.NewCallID(), Run: r.run, Tool: "tool", Queue: "q", Key: "k"}
+		r.put(r.names.EncodeResult(messages.Result{Call: ended.ID, Run: r.run, Tool: "tool", Status: messages.Failed, Ended: time.Now()}))
+		m, err := r.names.EncodeFailure(messages.Failure{Call: ended, Error: "HTTP error 503", Executed: true, At: time.Now()})
+		if err != nil {
+			r.Fatal(err)
+		}
+		m.Header.Set(messages.HeaderRepeat, "1")
+		r.put(m)
+		synctest.Wait()
+		if d, ok := r.decided(ended); ok {
+			r.Errorf("decided: %+v", d)
+		}
+		if n := r.unacked(); n != 0 {
+			r.Errorf("%d are not acked", n)
+		}
+	})
+}
+
 func TestACallThatHasEndedOrWasDecidedNeedsNothing(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var asked atomic.Int32

@@ -13,6 +13,7 @@ import (
 
 	"mulligan/internal/calls"
 	"mulligan/internal/inbox"
+	"mulligan/internal/story"
 	"mulligan/pkg/client"
 	"mulligan/pkg/messages"
 )
@@ -131,6 +132,11 @@ func (a *app) call(ctx context.Context, o *callOptions, tool, input string) (err
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		a.tellLeft(cause, sub.Call, accepted, s.own != nil)
+		if accepted && s.own == nil {
+			if err := a.tellWhere(context.WithoutCancel(ctx), s.broker, sub); err != nil {
+				return err
+			}
+		}
 		return quietly(exitCode(cause))
 	}
 	if err != nil {
@@ -149,6 +155,50 @@ func (a *app) tellLeft(cause error, call string, accepted, own bool) {
 	default:
 		a.say("%v before it was known whether call %s is accepted; `mulligan explain %s` tells", cause, call, call)
 	}
+}
+
+// unended is a call that nobody waits for any more, as -o json prints it.
+type unended struct {
+	Ref   string      `json:"ref"`
+	Call  string      `json:"call"`
+	Run   string      `json:"run"`
+	State story.State `json:"state"` // queued, running, reflecting, waiting, parked; ended by now
+	Now   string      `json:"now"`   // where it is, for people
+}
+
+// tellWhere says where a call is that goes on.
+func (a *app) tellWhere(ctx context.Context, src story.Source, sub messages.Submission) error {
+	ctx, stop := context.WithTimeout(ctx, whereFor)
+	defer stop()
+	u := unended{Ref: sub.Ref, Call: sub.Call, Run: sub.Run, State: story.Queued, Now: "where it is cannot be read"}
+	if m, err := story.Gather(ctx, src, sub.Call); err == nil {
+		s := story.Build(m, time.Now())
+		u.State, u.Now = s.State, s.Now
+		if s.State == story.Queued {
+			u.Now += pausedText(ctx, src, s.Queue)
+		}
+	}
+	if a.json() {
+		return a.printJSON(u)
+	}
+	a.say("it is %s: %s", u.State, u.Now)
+	return nil
+}
+
+// whereFor bounds the look at a call that was waited for in vain.
+const whereFor = 5 * time.Second
+
+// pausedText says that a queue is paused, and by whom; empty where it is not.
+func pausedText(ctx context.Context, src story.Source, queue string) string {
+	entries, err := src.Entries(ctx, messages.BucketControl, messages.QueueKey(queue))
+	if err != nil || len(entries) == 0 {
+		return ""
+	}
+	q, err := messages.DecodeQueueSettings(entries[0].Value)
+	if err != nil || !q.Paused {
+		return ""
+	}
+	return "; the queue is " + queueText(&q) + ", and `mulligan queues resume " + queue + "` lets it go on"
 }
 
 // one submits a call and waits for its line.

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mulligan/internal/story"
+	"mulligan/pkg/client"
 	"mulligan/pkg/messages"
 )
 
@@ -16,8 +17,8 @@ func (a *app) cancelCommand() *cobra.Command {
 		Short: "End a call or a run",
 		Long: `Cancel ends a call, or every call of a named run, wherever it is: queued, waiting,
 parked or running. It returns when the wish is durable. A call of an unsafe tool
-that runs already ends with what it reaches. A run is over from then on, also one
-that has no call yet: a misspelt name is no error.`,
+that runs already ends with what it reaches. A run is over from then on. One of which
+nothing is known, such as by a misspelt name, is not found (exit code 6).`,
 		Example: `  mulligan cancel 01890000-0000-7000-8000-000000000001
   mulligan cancel --run nightly --reason "wrong input"`,
 		Args: cobra.MaximumNArgs(1),
@@ -63,6 +64,8 @@ func (a *app) cancel(ctx context.Context, call, run, reason string) (err error) 
 			return err
 		}
 		request.Run = m.Run
+	} else if _, err := client.NewRuns(s.broker).Get(ctx, request.Run); err != nil {
+		return err
 	}
 	reply, err := s.client.Cancel(ctx, request)
 	if err != nil {

@@ -105,12 +105,20 @@ func setFlag(f *pflag.Flag, value any) error {
 	return nil
 }
 
+// toldToTools are the variables in which a worker tells a program about its call.
+// No flag is set by them: a mulligan that a tool starts would take the call's
+// run for its own.
+var toldToTools = []string{"MULLIGAN_TOOL", "MULLIGAN_CALL", "MULLIGAN_KEY", "MULLIGAN_ATTEMPT", "MULLIGAN_DISPATCH", "MULLIGAN_RUN", "MULLIGAN_REF", "MULLIGAN_DEADLINE"}
+
 func (a *app) loadEnv() (*koanf.Koanf, string, error) {
 	k := koanf.New(noDelimiter)
 	p := env.Provider(noDelimiter, env.Opt{
 		Prefix:      envPrefix,
 		EnvironFunc: func() []string { return a.Env },
 		TransformFunc: func(key, value string) (string, any) {
+			if slices.Contains(toldToTools, key) {
+				return "", nil
+			}
 			if value == "" {
 				return "", nil // as unset, which some who start processes cannot leave it
 			}

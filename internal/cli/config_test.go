@@ -425,3 +425,28 @@ func TestLogNamesTheUnitOfADuration(t *testing.T) {
 		t.Errorf("got %s", b.String())
 	}
 }
+
+// What a worker tells a tool is not meant for a mulligan that the tool starts.
+func TestAToolsCallSetsNoFlag(t *testing.T) {
+	p := newPlace(t)
+	for _, name := range toldToTools {
+		p.env = append(p.env, name+"=from-the-call")
+	}
+	p.env = append(p.env, "MULLIGAN_LANE=low")
+	a := newApp("mulligan", IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Env: p.env, Dir: p.dir})
+	cmd, rest, err := mulliganTree(a).Find([]string{"call"})
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err == nil {
+		err = a.begin(cmd)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"run": "", "ref": "", "deadline": "", "lane": "low"} {
+		if got := cmd.Flags().Lookup(name).Value.String(); got != want {
+			t.Errorf("--%s is %q, want %q", name, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -134,6 +135,8 @@ func (a *app) declareRun(s *session, d declaring, file *calls.File, o *calls.Opt
 			}
 		case !d.asks():
 			return nil
+		case errors.As(err, &re) && re.Code == messages.CodeRunIsOver:
+			return withCode(exitUsage, fmt.Errorf("%w; give another name (--run), or delete this run first (`mulligan runs delete`)", err))
 		case errors.As(err, &re) && (re.Code == messages.CodeBadRun || re.Code == messages.CodeRunDiffers):
 			return withCode(exitUsage, err)
 		}

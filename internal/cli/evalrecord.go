@@ -147,6 +147,9 @@ func (a *app) recordCalls(ctx context.Context, broker *jetstream.Pool, o *record
 		return nil
 	})
 	a.say("%s recorded, %d left out", plural(written, "call", "calls"), left)
+	if err == nil && written+left == 0 {
+		a.sayUnknown(ctx, broker, sel)
+	}
 	return err
 }
 

@@ -49,5 +49,8 @@ func whereabouts(ctx context.Context, src story.Source, call string) string {
 	if s.State == story.Ended {
 		return ""
 	}
+	if s.State == story.Queued {
+		s.Now += pausedText(ctx, src, s.Queue)
+	}
 	return string(s.State) + ": " + s.Now
 }

@@ -31,8 +31,8 @@ func (a *app) permissionsCommand() *cobra.Command {
 		Long: `Permissions prints a block of NATS configuration: an account for the pool, and in it a
 user for each role with the subjects that it may publish and subscribe to. What is not
 listed is denied. The roles are coordinator, worker, reflector, submitter (submits and
-cancels), observer (reads), human (answers parked calls) and operator (all that people
-do, policies and breakers among it). With --role it prints these users alone, for a
+cancels), observer (reads), human (answers parked calls), operator (all that people do,
+policies and breakers among it) and importer (brings runs in from files). With --role it prints these users alone, for a
 list that is there: one for the workers of each queue, such as of another team.
 
 With --apart users other than coordinators stand in an account of their own, which keeps

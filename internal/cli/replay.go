@@ -302,6 +302,7 @@ func (a *app) replay(ctx context.Context, o *replayOptions, ids []string) error 
 		}
 	}
 	if len(list) == 0 {
+		a.sayUnknown(ctx, broker, sel)
 		return withCode(exitNotFound, errors.New("no such call ended; `mulligan failures` lists those that failed"))
 	}
 	if o.reflect {

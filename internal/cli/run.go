@@ -18,6 +18,7 @@ import (
 	"mulligan/internal/format"
 	"mulligan/internal/runstate"
 	"mulligan/jetstream/embedded"
+	"mulligan/pkg/client"
 	"mulligan/pkg/messages"
 )
 
@@ -266,7 +267,8 @@ func (a *app) runCalls(ctx context.Context, o *runOptions, file *calls.File, jou
 		a.tellDetached(o, file, journal, summary, context.Cause(ctx))
 		return quietly(exitCode(context.Cause(ctx)))
 	case err != nil:
-		if !o.unresumable(file) && summary.Ended() < file.Calls {
+		var refused *client.RunError // by which the same command never gets further
+		if !errors.As(err, &refused) && !o.unresumable(file) && summary.Ended() < file.Calls {
 			a.say("%d of %d calls have ended; when the cause of what follows is gone, the same command goes on from here", summary.Ended(), file.Calls)
 		}
 		return err

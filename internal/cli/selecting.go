@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mulligan/internal/catalogue"
 	"mulligan/internal/replay"
 	"mulligan/internal/replay/scan"
+	"mulligan/internal/suggest"
 	"mulligan/pkg/messages"
 )
 
@@ -258,6 +260,7 @@ func (a *app) failures(ctx context.Context, o *failuresOptions) error {
 		return err
 	case n == 0:
 		a.say("no such call ended in the pool of %s", where)
+		a.sayUnknown(ctx, broker, sel)
 	case n == o.limit:
 		a.say("for the next page: --before %d; --limit 0 shows all, --group counts them", last)
 	}
@@ -334,4 +337,38 @@ func (g groups) write(b *strings.Builder) {
 			fmt.Fprintf(b, "  %8s  %s\n", thousands(x.Count), name)
 		}
 	}
+}
+
+// sayUnknown says which names of a selection, that found nothing, the pool does
+// not know, and which were meant. What is not there any more may have been.
+func (a *app) sayUnknown(ctx context.Context, src catalogue.Entries, sel *replay.Selection) {
+	tools, err := catalogue.Tools(ctx, src, func(string, ...any) {})
+	if err != nil {
+		return // it says no more, and the answer stands
+	}
+	var names, queues, codes []string
+	for _, t := range tools {
+		names, queues = append(names, t.Name), append(queues, t.Queue)
+	}
+	for _, c := range messages.Codes() {
+		codes = append(codes, string(c))
+	}
+	for _, of := range []struct {
+		what         string
+		given, known []string
+	}{{"tool", sel.Tools, names}, {"queue", sel.Queues, queues}, {"code", texts(sel.Codes), codes}} {
+		for _, name := range of.given {
+			if !slices.Contains(of.known, name) {
+				a.say("no %s %q is known now%s", of.what, oneLine(name, 60), suggest.Meant(name, of.known))
+			}
+		}
+	}
+}
+
+func texts(codes []messages.Code) []string {
+	var out []string
+	for _, c := range codes {
+		out = append(out, string(c))
+	}
+	return out
 }

@@ -49,7 +49,7 @@ for a time after too many failures in a row, or half open while one call is trie
 		Use: "list", Short: "List the tools of the pool", Example: "  mulligan tools list", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.listTools(cmd.Context()) },
 	}
-	c.AddCommand(list, show, a.breakerCommand())
+	c.AddCommand(list, show, a.breakerCommand(), a.toolPauseCommand(), a.toolResumeCommand())
 	return c
 }
 

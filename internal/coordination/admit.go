@@ -21,6 +21,9 @@ func (s *submission) check(ctx context.Context, sub messages.Submission) {
 		s.refuse(sub, code, text, 0)
 		return
 	}
+	if s.strange(ctx, sub) {
+		return
+	}
 	a := s.find(ctx, sub.Tool)
 	if a.at < lateTool {
 		s.refuse(sub, messages.CodeUnknownTool, suggest.ToolNotAvailable(sub.Tool, s.served(ctx)), 0)
@@ -95,6 +98,29 @@ func (s *submission) inadmissible(sub messages.Submission) (messages.Code, strin
 		return k.refuses(s.run(sub))
 	}
 	return "", ""
+}
+
+// strange refuses what is sent as a repetition into a run that was closed long
+// ago, and is none: no copy of it can be on its way any more, and nothing of it is
+// there, as of a call that was refused before and is sent again by a later session.
+// The run would have more calls than it was closed with.
+func (s *submission) strange(ctx context.Context, sub messages.Submission) bool {
+	run := s.run(sub)
+	k := s.c.runs.of(run)
+	if k == nil || !k.closed || !s.chunk.MayRepeat(s.now) || s.now.Sub(k.since) <= messages.RepeatAfter {
+		return false
+	}
+	known, err := s.c.knows(ctx, run, sub.Call)
+	switch {
+	case err != nil:
+		s.refuse(sub, messages.CodeNotStored, err.Error()+"; send it again", fullRetry)
+		return true
+	case known:
+		return false
+	}
+	code, text := k.refuses(run)
+	s.refuse(sub, code, text, 0)
+	return true
 }
 
 // refuses says why a run takes no call any more.

@@ -33,6 +33,7 @@ type knownRun struct {
 	revision uint64
 	ended    *messages.Cancel
 	closed   bool
+	since    time.Time       // when it was closed
 	policy   json.RawMessage // what every call of it brings
 	budget   messages.RunBudget
 	inFlight int
@@ -76,6 +77,9 @@ func (r *runs) note(run messages.Run, e messages.Entry) {
 // little: it is kept for as long as RUNS keeps it.
 func know(e messages.RunEntry, revision uint64, before *knownRun) *knownRun {
 	k := &knownRun{revision: revision, ended: e.Ended, closed: e.Ended == nil && !e.Admits()}
+	if e.Closed != nil {
+		k.since = e.Closed.At
+	}
 	if e.Over != nil || e.Spec == nil {
 		return k
 	}

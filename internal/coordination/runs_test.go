@@ -283,6 +283,34 @@ func (r *rig) endedRun() messages.RunEntry {
 
 // Whoever closes a run may not know how many calls it has: then each place is
 // looked at where one may be that has not ended.
+// A call that was refused once is no repetition, whatever its chunk says.
+func TestAClosedRunTakesNoCallThatOnlyLooksRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.coordinator()
+		r.tool("t", messages.ReadOnly)
+		r.declared(messages.RunSpec{})
+		one := submission()
+		send := func(s messages.Submission) messages.ChunkReply {
+			return r.send(messages.Chunk{Calls: []messages.Submission{s}, Repeat: true})
+		}
+		if reply := send(one); reply.Error != "" || len(reply.Refused) > 0 {
+			t.Fatalf("%+v", reply)
+		}
+		r.closeRun(1)
+		late := submission()
+		if reply := send(late); len(reply.Refused) > 0 {
+			t.Errorf("its first copy may be on its way: %+v", reply)
+		}
+		pass(2 * messages.RepeatAfter)
+		if reply := send(one); len(reply.Refused) > 0 {
+			t.Errorf("a repetition: %+v", reply)
+		}
+		if reply := send(submission()); len(reply.Refused) != 1 || reply.Refused[0].Code != messages.CodeRunClosed || reply.Refused[0].RetryAfter != 0 {
+			t.Errorf("%+v", reply)
+		}
+	})
+}
+
 func TestARunClosedWithoutACountIsOverWithItsLastCall(t *testing.T) {
 	for name, at := range map[string]func(r *rig, c messages.Call){
 		"queued":  func(*rig, messages.Call) {},

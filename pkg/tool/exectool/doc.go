@@ -31,7 +31,7 @@
 // The environment holds what env lets through, what set_env sets, and
 // MULLIGAN_TOOL, MULLIGAN_CALL, MULLIGAN_KEY, MULLIGAN_ATTEMPT,
 // MULLIGAN_DISPATCH and, where they exist, MULLIGAN_RUN, MULLIGAN_REF and
-// MULLIGAN_DEADLINE.
+// MULLIGAN_DEADLINE. The command mulligan, started by a tool, sets no flag by them.
 //
 // A command that is to end gets SIGTERM, with its whole process group, and
 // SIGKILL after kill_after. It may still answer in between: exit 0, or an exit

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +33,12 @@ just goes away go on. See docs/mcp.md.`,
 	return c
 }
 
+// mcpPatience is how long a submission is tried while the pool is full or does
+// not answer, as at the gateway.
+const mcpPatience = 10 * time.Second
+
 func (a *app) mcp(ctx context.Context) (err error) {
-	s, err := a.open(ctx, pooling{slots: 1, lease: ownLease}, "")
+	s, err := a.open(ctx, pooling{slots: 1, lease: ownLease, patience: mcpPatience}, "")
 	if err != nil {
 		return err
 	}
@@ -50,7 +55,7 @@ func (a *app) serveMCP(ctx context.Context, s *session) error {
 		return fmt.Errorf("the tools of the pool cannot be read: %w", err)
 	}
 	server, err := mcpserver.New(mcpserver.Config{
-		Broker: s.broker, Client: s.client, Registry: registry, Name: "mcp:" + a.by(), Version: readBuild().Version, Log: log,
+		Broker: s.broker, Client: s.client, Registry: registry, Name: "mcp:" + a.by(), May: mcpserver.May{Answer: true, Cancel: true}, Version: readBuild().Version, Log: log,
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (t *toolList) close() {
 // tools.
 func (g *Gateway) openMCP(k *Token) error {
 	s, err := mcpserver.New(mcpserver.Config{
-		Broker: g.cfg.Broker, Client: k.client, Registry: g.tools.registry, Name: k.Name, Allowed: k.calls, Wait: g.cfg.Limits.Wait,
+		Broker: g.cfg.Broker, Client: k.client, Registry: g.tools.registry, Name: k.Name, Allowed: k.calls, May: mcpserver.May{Answer: k.may(mayAnswer), Cancel: k.may(mayCancel)}, Wait: g.cfg.Limits.Wait,
 		Log: g.cfg.Log.With("token", k.Name),
 	})
 	if err != nil {

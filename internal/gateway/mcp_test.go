@@ -182,3 +182,64 @@ func TestMCPOverHTTPStops(t *testing.T) {
 	}
 	close(shared.ran.gate(key))
 }
+
+// modern asks in the revision 2026-07-28, as a client that takes tasks and forms.
+func (s *served) modern(method, name, params string) answer {
+	s.t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, method, params)
+	return s.ask("POST", "/mcp", body, append([]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}, both...)...)
+}
+
+// What a token may do beside calling holds for tasks too, and each gateway knows
+// the tasks of the others.
+func TestTasksOverHTTPAreHeldToTheToken(t *testing.T) {
+	file := `tokens: [{name: lead, token: 0123456789012345678901234, may: [answer, cancel]}, {name: plain, token: 5432109876543210987654321}, ` +
+		`{name: other, token: 1111111111111111111111111, tools: [upper], may: [answer, cancel]}]`
+	s := serve(t, func(c *Config) { c.Tokens = tokens(t, file) })
+	s.token = "0123456789012345678901234"
+	a := s.modern("tools/call", "asks", `"name":"asks","arguments":{"key":"t","order":"ORD-101"}`)
+	_, id, _ := strings.Cut(a.body, `"taskId":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	if !strings.Contains(a.body, `"resultType":"task"`) || id == "" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	s = serve(t, func(c *Config) { c.Tokens = tokens(t, file) })
+	task, decline := fmt.Sprintf(`"taskId":%q`, id), fmt.Sprintf(`"taskId":%q,"inputResponses":{"question-0":{"action":"decline"}}`, id)
+	for _, c := range []struct{ token, method, params, want string }{
+		{"5432109876543210987654321", "tasks/get", task, `"status":"working"`}, // it waits for a human, which this is not
+		{"5432109876543210987654321", "tasks/update", decline, "may not"},
+		{"5432109876543210987654321", "tasks/cancel", task, "may not"},
+		{"1111111111111111111111111", "tasks/get", task, "there is no task"},
+		{"1111111111111111111111111", "tasks/update", decline, "there is no task"},
+		{"1111111111111111111111111", "tasks/cancel", task, "there is no task"},
+		{"0123456789012345678901234", "tasks/get", task, `"status":"input_required"`},
+		{"0123456789012345678901234", "tasks/update", decline, `"resultType":"complete"`},
+	} {
+		s.token = c.token
+		if a := s.modern(c.method, id, c.params); !strings.Contains(a.body, c.want) {
+			t.Errorf("%s by %.4s: %d %s", c.method, c.token, a.status, a.body)
+		}
+	}
+	until(t, "the task has ended", func() bool { return strings.Contains(s.modern("tasks/get", id, task).body, `"status":"completed"`) })
+}
+
+// Closing a request is how the newest revision cancels over HTTP.
+func TestAClosedRequestOfMCPIsCancelled(t *testing.T) {
+	s := serve(t, nil)
+	key := t.Name() + fmt.Sprint(time.Now().UnixNano())
+	cs := s.mcp("", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := cs.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{"mulligan/idempotency-key": key}, Name: "held", Arguments: in{Key: key}})
+		done <- err
+	}()
+	until(t, "the call runs", func() bool { return shared.ran.count(key) == 1 })
+	cancel()
+	<-done
+	until(t, "it is cancelled", func() bool {
+		r, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Meta: mcp.Meta{"mulligan/idempotency-key": key}, Name: "held", Arguments: in{Key: key}})
+		return err == nil && strings.Contains(fmt.Sprint(r.Meta["mulligan/result"]), "cancelled")
+	})
+}

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mulligan/internal/inbox"
 	"mulligan/internal/keys"
 	"mulligan/pkg/client"
 	"mulligan/pkg/messages"
@@ -28,9 +30,9 @@ var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-
 // parting is how long a cancellation is tried to be stored.
 const parting = 10 * time.Second
 
-// callTool runs one call and waits for its end.
+// callTool runs one call and waits for its end, or for what it needs first.
 func (s *Server) callTool(ctx context.Context, r *mcp.CallToolRequest) (mcp.Result, error) {
-	p, err := s.begin(ctx, r)
+	p, err := s.pending(ctx, r)
 	var refused *client.RefusedError
 	if errors.As(err, &refused) {
 		return s.finished(r, refusal(refused.Refusal)), nil
@@ -43,7 +45,33 @@ func (s *Server) callTool(ctx context.Context, r *mcp.CallToolRequest) (mcp.Resu
 	if err != nil {
 		return nil, s.parted(ctx, p, err)
 	}
-	return s.finished(r, res), nil
+	if end, ok := res.(*result); ok {
+		return s.finished(r, end), nil
+	}
+	return res, nil
+}
+
+// pending is the call of a request: a new one, or the one whose question it
+// brings the answer to.
+func (s *Server) pending(ctx context.Context, r *mcp.CallToolRequest) (*client.Pending, error) {
+	// A cancellation in the middle would leave open whether there is a call to
+	// cancel; the wait sees it in a moment. The patience of the client bounds this.
+	ctx = context.WithoutCancel(ctx)
+	if r.Params.RequestState == "" {
+		return s.begin(ctx, r)
+	}
+	m, told, err := s.known(ctx, r.Params.RequestState)
+	if err != nil {
+		return nil, err
+	}
+	if told.Tool != r.Params.Name || !s.cfg.May.Answer {
+		return nil, invalid("requestState is not of a question that this request may answer")
+	}
+	if err := s.answerAll(ctx, m.Run, m.Call, r.Params.InputResponses); err != nil {
+		return nil, wrongAnswer(err)
+	}
+	p, err := s.cfg.Client.Attend(ctx, m.Run, m.Call)
+	return p, troubled(err)
 }
 
 // begin submits the call of a request, or finds the one that its key stands for.
@@ -57,6 +85,9 @@ func (s *Server) begin(ctx context.Context, r *mcp.CallToolRequest) (*client.Pen
 		input = json.RawMessage("{}")
 	}
 	sub := messages.Submission{Tool: name, Input: input}
+	if s.asked(r.ClientCapabilities()) {
+		sub.Policy = askPolicy
+	}
 	if trace, _ := r.Params.Meta["traceparent"].(string); traceparent.MatchString(trace) {
 		sub.Trace = trace
 	}
@@ -100,21 +131,48 @@ func (s *Server) identify(ctx context.Context, key any, tool string, input []byt
 	return id, nil
 }
 
-// wait gives the end of a call.
-func (s *Server) wait(ctx context.Context, r *mcp.CallToolRequest, p *client.Pending) (*result, error) {
+// wait gives the end of a call, or a task or a question in place of it.
+func (s *Server) wait(ctx context.Context, r *mcp.CallToolRequest, p *client.Pending) (mcp.Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
 	defer stop(nil)
 	defer context.AfterFunc(s.stopping, func() { stop(errStopping) })()
 	if s.cfg.Wait > 0 {
-		late := time.AfterFunc(s.cfg.Wait, func() { stop(errWaitOver) })
-		defer late.Stop()
+		defer time.AfterFunc(s.cfg.Wait, func() { stop(errWaitOver) }).Stop()
+	}
+	tasks := hasTasks(r.ProtocolVersion(), r.ClientCapabilities())
+	if tasks {
+		defer time.AfterFunc(s.cfg.Task, func() { stop(errTask) }).Stop()
+	}
+	question := make(chan *inbox.Question, 1)
+	if s.asked(r.ClientCapabilities()) {
+		group.Go(func() {
+			err := s.ask(ctx, r, p.Run, p.Call, func(q *inbox.Question) {
+				question <- q
+				stop(errAsked)
+			})
+			if err != nil {
+				stop(err)
+			}
+		})
 	}
 	told := s.follow(ctx, r, p.Call)
 	ended, err := p.Wait(ctx)
 	told(err == nil && (ended.Attempts > 1 || ended.Status != messages.Succeeded))
-	if err != nil {
-		return nil, err
+	switch whole := context.WithoutCancel(ctx); {
+	case err == nil:
+		return s.resultOf(ctx, ended)
+	case errors.Is(err, errTask), errors.Is(err, errAsked) && tasks:
+		return s.asTask(whole, r, p.Call)
+	case errors.Is(err, errAsked):
+		return s.wants(whole, <-question)
 	}
+	return nil, err
+}
+
+// resultOf is how a call ended, with its output.
+func (s *Server) resultOf(ctx context.Context, ended messages.Result) (*result, error) {
 	output, err := s.cfg.Client.Output(ctx, ended)
 	if errors.Is(err, messages.ErrNotFound) {
 		output, err = nil, nil

@@ -27,6 +27,14 @@ type Client interface {
 	OpenBatch(id string, firstChunk int) (*client.Batch, error)
 	Output(ctx context.Context, r messages.Result) ([]byte, error)
 	Cancel(ctx context.Context, r messages.CancelRequest) (messages.CancelReply, error)
+	Answer(ctx context.Context, r messages.AnswerRequest) error
+	Attend(ctx context.Context, run messages.Run, call string) (*client.Pending, error)
+}
+
+// May is what clients may do beside calling.
+type May struct {
+	Answer bool // the questions of calls, for a human who sits there
+	Cancel bool // calls by their id; a request may always cancel its own
 }
 
 // Config sets up a [Server].
@@ -39,9 +47,13 @@ type Config struct {
 	Name string
 	// Allowed says which tools there are for this server's clients. Nil: all.
 	Allowed func(tool, queue string) bool
+	May     May
 	// Wait is how long one request waits for the end of its call, which goes on
 	// then. 0 means for as long as it takes.
 	Wait time.Duration
+	// Task is after what time a call that has not ended becomes a task, for a
+	// client that takes them. 0 means 2 s.
+	Task time.Duration
 	// Page is how many tools tools/list gives at a time. 0 means 250.
 	Page int
 	// Version is what the server says of itself.
@@ -52,6 +64,7 @@ type Config struct {
 
 // WithDefaults fills what is zero.
 func (c Config) WithDefaults() Config {
+	c.Task = cmp.Or(c.Task, 2*time.Second)
 	c.Page = cmp.Or(c.Page, 250)
 	c.Version = cmp.Or(c.Version, "unknown")
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
@@ -68,8 +81,8 @@ func (c Config) Validate() error {
 		return errors.New("mcpserver: Broker, Client or Registry is missing")
 	case c.Name == "":
 		return errors.New("mcpserver: Name is empty; say whose idempotency keys these are")
-	case c.Page < 0 || c.Wait < 0:
-		return errors.New("mcpserver: Page or Wait is negative; give 0 for the default")
+	case c.Page < 0 || c.Wait < 0 || c.Task < 0:
+		return errors.New("mcpserver: Page, Wait or Task is negative; give 0 for the default")
 	}
 	return nil
 }

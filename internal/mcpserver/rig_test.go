@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 
 func withPool(m *testing.M) (code int, err error) {
 	ctx := context.Background()
-	if shared.pool, err = pool.Start(ctx, pool.Config{Tools: tools(), Slots: 32}); err != nil {
+	if shared.pool, err = pool.Start(ctx, pool.Config{Tools: tools(), Slots: 32, Document: []byte(`{"pool":{"breaker":"off"}}`)}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shared.pool.Stop(ctx)) }()
@@ -153,7 +153,7 @@ func serve(t *testing.T, change func(*Config)) *served {
 	if err := r.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Broker: shared.broker, Client: c, Registry: r, Name: unique(t)}
+	cfg := Config{Broker: shared.broker, Client: c, Registry: r, Name: unique(t), May: May{Answer: true, Cancel: true}}
 	if change != nil {
 		change(&cfg)
 	}

@@ -28,6 +28,8 @@ type Server struct {
 // Why a wait is cut short; the call goes on.
 var (
 	errStopping = errors.New("the server stops")
+	errTask     = errors.New("the call is a task now")
+	errAsked    = errors.New("the call waits for a human")
 	errWaitOver = errors.New("the call has not ended in the time that a request waits")
 )
 
@@ -46,8 +48,13 @@ func New(cfg Config) (*Server, error) {
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "mulligan", Version: cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions, PageSize: cfg.Page, Logger: aside(cfg.Log),
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		Capabilities: &mcp.ServerCapabilities{
+			Tools: &mcp.ToolCapabilities{ListChanged: true}, Extensions: map[string]any{TasksExtension: map[string]any{}},
+		},
 	})
+	if err := addTasks(s.mcp); err != nil {
+		return nil, err
+	}
 	s.mcp.AddReceivingMiddleware(s.intercept)
 	cfg.Registry.add(s)
 	return s, nil
@@ -84,6 +91,9 @@ func (s *Server) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if call, ok := r.(*mcp.CallToolRequest); ok {
 			return s.callTool(ctx, call)
+		}
+		if about, ok := r.(*mcp.ServerRequest[*taskParams]); ok {
+			return s.aboutTask(ctx, method, about)
 		}
 		if method == "subscriptions/listen" { // it lasts until somebody ends it
 			var stop context.CancelFunc

@@ -17,6 +17,7 @@ type wire struct {
 	in    *io.PipeWriter
 	lines chan string
 	close func()
+	last  int // id of a request
 }
 
 func (s *served) wire(t *testing.T) *wire {

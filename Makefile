@@ -114,6 +114,10 @@ mcp: ## install the reference servers of MCP from npm into a temporary folder, a
 	npm install --prefix "$$at" --no-audit --no-fund --ignore-scripts --silent $(MCP_SERVERS:%=@modelcontextprotocol/server-%@$(MCP_VERSION)); \
 	MULLIGAN_MCP_SERVERS="$$at/node_modules/.bin" $(GO) test -tags mcpservers ./internal/pool -run Reference -count=1 -timeout 10m -v
 
+.PHONY: wrapcost
+wrapcost: ## measure what mulligan mcp --wrap adds to a call of an MCP server, side by side with direct calls
+	$(GO) test ./internal/cli -run '^$$' -bench WrappedCall -benchtime 2000x
+
 .PHONY: mutants
 mutants: ## take each rule out of the code, and see that its tests or the chaos harness notice; ONLY=unit, ONLY=harness, or ONLY="3 17 ack" for some
 	$(GO) run ./internal/mutants/cmd $(ONLY)

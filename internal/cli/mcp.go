@@ -12,9 +12,15 @@ import (
 	"mulligan/internal/mcpserver"
 )
 
+type mcpOptions struct {
+	wrap bool
+	wrapOptions
+}
+
 func (a *app) mcpCommand() *cobra.Command {
+	o := &mcpOptions{}
 	c := &cobra.Command{
-		Use:   "mcp",
+		Use:   "mcp [--wrap -- COMMAND [ARGUMENT…]]",
 		Short: "Serve the tools of the pool to a client of MCP, over standard input and output",
 		Long: `Mcp is a server of MCP whose tools are those of the pool: an agent that knows MCP
 calls them, and has its failures looked into and tried again. It speaks the
@@ -23,13 +29,25 @@ written to standard error. Clients start it by their configuration:
 
   {"mcpServers": {"pool": {"command": "mulligan", "args": ["mcp", "--server", "nats://…"]}}}
 
+With --wrap the pool is in this process and has the tools of one other server of
+MCP, the command behind --, under their own names. It is started again when it
+ends, gets this process's environment, and ends with it. For its client one line
+is another:
+
+  {"mcpServers": {"files": {"command": "mulligan", "args": ["mcp", "--wrap", "--", "npx", "-y", "…"]}}}
+
 A request that its client cancels has its call cancelled. Calls of a client that
-just goes away go on. See docs/mcp.md.`,
-		Example: "  mulligan mcp\n  mulligan mcp --server nats://127.0.0.1:4222",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.mcp(cmd.Context()) },
+just goes away go on, but for those of --wrap. See docs/mcp.md.`,
+		Example: `  mulligan mcp
+  mulligan mcp --server nats://127.0.0.1:4222
+  mulligan mcp --wrap -- npx -y @modelcontextprotocol/server-memory
+  mulligan mcp --wrap --trust --effect move_file=unsafe --state ~/.files-calls -- npx -y @modelcontextprotocol/server-filesystem /tmp`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.mcp(cmd.Context(), o, args) },
 	}
-	a.conn.flags(c.Flags())
+	f := c.Flags()
+	a.conn.flags(f)
+	f.BoolVar(&o.wrap, "wrap", false, "serve the tools of the server of MCP that is started by the command behind --, by a pool of its own in this process")
+	o.wrapOptions.flags(c)
 	return c
 }
 
@@ -37,7 +55,16 @@ just goes away go on. See docs/mcp.md.`,
 // not answer, as at the gateway.
 const mcpPatience = 10 * time.Second
 
-func (a *app) mcp(ctx context.Context) (err error) {
+func (a *app) mcp(ctx context.Context, o *mcpOptions, command []string) (err error) {
+	if o.wrap {
+		return a.wrapMCP(ctx, o.wrapOptions, command)
+	}
+	switch flag := o.given(a); {
+	case len(command) > 0:
+		return usage("%q is one argument too many: a command to be wrapped is given as --wrap -- COMMAND", command[0])
+	case flag != "":
+		return usage("--%s is for the server that is wrapped: give --wrap -- COMMAND too", flag)
+	}
 	s, err := a.open(ctx, pooling{slots: 1, lease: ownLease, patience: mcpPatience}, "")
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		"makecalls":   makeCalls,
 		"model":       scriptedModel,
 		"mcpserver":   mcpServer,
+		"mcpclient":   mcpClient,
 	})
 }
 

@@ -23,8 +23,10 @@ type Config struct {
 	// looked up in PATH.
 	Command string
 	Args    []string
-	// Env is added to the few variables that a server gets of the worker's own.
-	Env map[string]string
+	// Env is added to the few variables that a server gets of the worker's own;
+	// with Inherit it gets all of these, with what is secret among them.
+	Env     map[string]string
+	Inherit bool
 	// Dir is where the command runs; empty means where the worker does.
 	Dir string
 	// URL is where a server listens that speaks over HTTP; SSE says that it is one

@@ -86,6 +86,17 @@ func (s *Server) Tools() ([]*tool.Tool, <-chan struct{}) {
 	return s.tools, s.changed
 }
 
+// Trouble is why the last connection to the server ended or did not come about;
+// nil while that is not so.
+func (s *Server) Trouble() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil || len(s.sessions) > 0 {
+		return nil
+	}
+	return errors.New(s.finder.Hide(s.why.Error()))
+}
+
 func (s *Server) run(ctx context.Context, started func()) error {
 	var keepers, first sync.WaitGroup
 	first.Add(s.cfg.Processes)

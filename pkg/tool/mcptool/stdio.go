@@ -79,6 +79,12 @@ func environment(c Config) []string {
 			vars[n] = v
 		}
 	}
+	if c.Inherit {
+		for _, v := range os.Environ() {
+			name, value, _ := strings.Cut(v, "=")
+			vars[name] = value
+		}
+	}
 	maps.Copy(vars, c.Env)
 	env := make([]string, 0, len(vars))
 	for _, n := range slices.Sorted(maps.Keys(vars)) {

@@ -198,3 +198,21 @@ func TestSourceRulesBite(t *testing.T) {
 		t.Error("a long command is not found")
 	}
 }
+
+// The race detector finds nothing in a package that starts nothing.
+func TestOnlyPurePackagesAreLeftOutOfTheRaceRun(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, ok := strings.Cut(string(makefile), "\nPURE = ")
+	list, _, end := strings.Cut(strings.ReplaceAll(list, "\\\n", ""), "\n")
+	if !ok || !end {
+		t.Fatal("the Makefile has no PURE")
+	}
+	for _, p := range strings.Fields(list) {
+		if l, ok := layerOf(p); !ok || !l.pure {
+			t.Errorf("make race leaves out %s, which no rule here holds to be pure: take it out of PURE", p)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -176,6 +177,9 @@ func TestS12_5_ARunThatIsBroughtInIsWhatItWas(t *testing.T) {
 		m.left.Store(int64(n))
 		err := r.bringIn(m, file)
 		if err == nil {
+			for _, call := range m.order.undecided {
+				t.Errorf("the failure of call %s came before its decision, and a reflector of an older version would decide on it", call)
+			}
 			break
 		}
 		if !errors.Is(err, errDied) {
@@ -221,12 +225,39 @@ var errDied = errors.New("died")
 // mortal writes so many times, and then no more.
 type mortal struct {
 	*jetstream.Pool
-	left atomic.Int64
+	left  atomic.Int64
+	order order
+}
+
+// order is in which decisions and failures are written.
+type order struct {
+	mu        sync.Mutex
+	decided   map[string]bool
+	undecided []string // calls whose failure came first
+}
+
+func (o *order) note(a messages.Address) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch at := messages.CallKey(a.Run, a.Call); a.Kind {
+	case messages.KindDecision:
+		if o.decided == nil {
+			o.decided = make(map[string]bool)
+		}
+		o.decided[at] = true
+	case messages.KindFailure:
+		if !o.decided[at] {
+			o.undecided = append(o.undecided, a.Call)
+		}
+	}
 }
 
 func (m *mortal) PutOnce(ctx context.Context, msg messages.Message) (*messages.Stored, error) {
 	if m.left.Add(-1) <= 0 {
 		return nil, errDied
+	}
+	if a, err := m.Names().Parse(msg.Subject); err == nil {
+		m.order.note(a)
 	}
 	return m.Pool.PutOnce(ctx, msg)
 }

@@ -138,6 +138,10 @@ func TestS12_1_NothingIsLeftOfADeletedRun(t *testing.T) {
 		if reply := r.declare(messages.RunSpec{}); reply.Code != messages.CodeRunIsOver {
 			t.Errorf("declared while it is deleted: %+v", reply)
 		}
+		// A look whether the run is over, from before the wish, is none at it.
+		if err := r.admin.Schedule(t.Context(), messages.Due{Kind: messages.DueRunOver, Run: messages.NamedRun("r"), W: 7, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
 		pass(lease - time.Second)
 		if got := len(r.everything()); got < len(before)+10 {
 			t.Errorf("it went before the lease of a trigger was over: %d places", got)
@@ -153,6 +157,9 @@ func TestS12_1_NothingIsLeftOfADeletedRun(t *testing.T) {
 			if !ofOthers(at) || strings.Contains(r.everything()[at], `"r"`) {
 				t.Errorf("left: %s: %.200s", at, r.everything()[at])
 			}
+		}
+		if _, ok := r.everything()["RUNS "+messages.BatchKey(r.batch, 8)]; ok {
+			t.Error("left: the list of a batch that held nothing else")
 		}
 		if _, err := r.admin.GetPayload(t.Context(), *r.large(strings.Repeat("both", 1<<18)).Ref); err != nil {
 			t.Error("what another run refers to is gone: ", err)

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mulligan/pkg/tool"
+	"mulligan/pkg/worker"
 )
 
 // shown adds a token to requests.
@@ -242,4 +245,31 @@ func TestAClosedRequestOfMCPIsCancelled(t *testing.T) {
 		r, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Meta: mcp.Meta{"mulligan/idempotency-key": key}, Name: "held", Arguments: in{Key: key}})
 		return err == nil && strings.Contains(fmt.Sprint(r.Meta["mulligan/result"]), "cancelled")
 	})
+}
+
+// A client that listens hears over HTTP that a tool came.
+func TestMCPOverHTTPTellsOfChanges(t *testing.T) {
+	s := serve(t, nil)
+	changed := make(chan struct{}, 10)
+	cs := s.mcp("", &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} }})
+	if _, err := cs.ListTools(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w, err := worker.New(worker.Config{Broker: shared.broker, Name: "passing", Tools: []*tool.Tool{
+		tool.New("passing", func(context.Context, in) (string, error) { return "here", nil }, tool.Queue("passing")),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	case <-time.After(patience):
+		t.Error("nobody told")
+	}
+	if err := w.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
 }

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mulligan/internal/catalogue"
 	"mulligan/pkg/messages"
 	"mulligan/pkg/tool"
 	"mulligan/pkg/worker"
@@ -283,5 +285,83 @@ func TestTheListChangesWithTheRegistry(t *testing.T) {
 	}
 	if len(changed) > 0 {
 		t.Error("a change that was none")
+	}
+}
+
+// slowly holds back what is saved until it is let go.
+type slowly struct {
+	Broker
+	begun chan struct{}
+	let   chan struct{}
+}
+
+func (b *slowly) Save(ctx context.Context, bucket messages.Bucket, key string, value []byte, expect uint64, ttl time.Duration) (uint64, error) {
+	b.begun <- struct{}{}
+	<-b.let
+	return b.Broker.Save(ctx, bucket, key, value, expect, ttl)
+}
+
+// noting tells of each cancellation.
+type noting struct {
+	Client
+	cancelled chan messages.CancelRequest
+}
+
+func (c *noting) Cancel(ctx context.Context, r messages.CancelRequest) (messages.CancelReply, error) {
+	c.cancelled <- r
+	return c.Client.Cancel(ctx, r)
+}
+
+// A cancellation that comes while the call is being submitted is no less one.
+func TestACancellationOvertakesNoSubmission(t *testing.T) {
+	me := unique(t)
+	slow, note := &slowly{begun: make(chan struct{}, 1), let: make(chan struct{})}, &noting{cancelled: make(chan messages.CancelRequest, 1)}
+	w := serve(t, func(c *Config) {
+		slow.Broker, note.Client = c.Broker, c.Client
+		c.Broker, c.Client = slow, note
+	}).wire(t)
+	w.initialize("2025-11-25")
+	w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"held","arguments":{"key":%q},"_meta":{%q:%q}}}`, me, KeyMeta, me))
+	await(t, slow.begun, "the submission")
+	w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	w.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`) // its answer says that what was sent before was read
+	close(slow.let)
+	if r := await(t, note.cancelled, "the cancellation"); messages.CheckCallID(r.Call) != nil || r.Run != messages.UnnamedRun(r.Call) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A client of the older revisions is told of changes without having asked.
+func TestOlderRevisionsHearThatTheListChanged(t *testing.T) {
+	s := serve(t, nil)
+	w := s.wire(t)
+	w.initialize("2025-11-25")
+	w.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	s.offer(nil)
+	if got := await(t, w.lines, "a change"); !strings.Contains(got, `"method":"notifications/tools/list_changed"`) {
+		t.Errorf("%s", got)
+	}
+	if got := w.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(got, `"tools":[]`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// A schema that is none of an object, or that the SDK takes for none, leaves the
+// tool callable.
+func TestAnyToolIsShown(t *testing.T) {
+	s := serve(t, nil)
+	var tools []catalogue.Tool
+	for name, schema := range map[string]string{
+		"none": "", "true": "true", "open": `{"required":["a"]}`, "text": `{"type":"string"}`, "header": `{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"b c"}}}`,
+	} {
+		tools = append(tools, catalogue.Tool{ToolSpec: messages.ToolSpec{Name: name, Queue: "q", Schema: []byte(schema), Effect: messages.Unsafe}})
+	}
+	s.offer(tools)
+	cs := s.connect(t, nil)
+	if got := names(t, cs); !slices.Equal(got, []string{"header", "none", "open", "text", "true"}) {
+		t.Errorf("%v", got)
+	}
+	if got := string(inputSchema([]byte(`{"required":["a"]}`))); got != `{"required":["a"],"type":"object"}` {
+		t.Errorf("%s", got)
 	}
 }

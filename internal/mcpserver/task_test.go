@@ -201,7 +201,8 @@ func TestTasksAreForWhoTakesThem(t *testing.T) {
 	}
 	// To an older revision there is no such method, and no call becomes a task.
 	old := s.wire(t)
-	old.initialize("2025-11-25")
+	old.ask(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + takesTasks + `,"clientInfo":{"name":"t","version":"1"}}}`)
+	old.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if got := old.ask(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{` + about + `}}`); !strings.Contains(got, "-32021") {
 		t.Errorf("%s", got)
 	}

@@ -30,17 +30,21 @@ demo: ## show on sample calls what is recovered, and how
 test: ## run all tests; needs Go only
 	$(GOTEST) $(TESTFLAGS) ./...
 
-# What make race leaves out: whole processes, which are built without the detector; pure packages, which start nothing
-# (internal/archtest holds that they are); and tests that read the tree.
+# What make race leaves out: whole processes, which are built without the detector; measurements; pure packages, which start
+# nothing (internal/archtest holds that they are); and tests that read the tree.
 PROCESSES = internal/e2e internal/chaos internal/chaos/soak internal/readmetest
+MEASURES = internal/bench
 PURE = pkg/messages pkg/recovery pkg/recovery/rules pkg/hook internal/dispatch internal/schema internal/form internal/subject \
 	internal/payload internal/story internal/suggest internal/expression internal/excerpt internal/permissions \
 	internal/secrets internal/strict internal/runstate internal/format internal/replay
 READERS = internal/archtest internal/statements internal/mutants
+# Of internal/cli the scripts that type one short command after another, and a test of sizes: with the detector each process
+# takes a second to begin. The scripts that do several things at once stay.
+SHORT = TestScripts/^(archive|breaker|completion|eval|files|formats|inbox|order|policy|queues|replay|runs)$$|^TestStrangeCallsEndAsDocumented$$
 
 .PHONY: race
 race: ## run the tests with the race detector, but for those where it can find nothing; needs a C compiler
-	CGO_ENABLED=1 $(GOTEST) -race $(TESTFLAGS) $(filter-out $(addprefix mulligan/,$(PROCESSES) $(PURE) $(READERS)),$(shell $(GO) list ./...))
+	CGO_ENABLED=1 $(GOTEST) -race '-skip=$(SHORT)' $(TESTFLAGS) $(filter-out $(addprefix mulligan/,$(PROCESSES) $(MEASURES) $(PURE) $(READERS)),$(shell $(GO) list ./...))
 
 .PHONY: vet
 vet: ## gofmt and go vet
@@ -81,7 +85,7 @@ peers: ## measure Mulligan beside asynq and River, which takes six minutes; as r
 
 .PHONY: benchmarks
 benchmarks: ## run every benchmark of the packages once, made short; COUNT=10 and benchstat compare two versions
-	$(GO) test ./... -run '^$$' -bench . -benchtime $(if $(COUNT),1s -count $(COUNT),1x -short)
+	$(GO) test $$(grep -rl '^func Benchmark' --include='*_test.go' . | xargs -n 1 dirname | sort -u) -run '^$$' -bench . -benchtime $(if $(COUNT),1s -count $(COUNT),1x -short)
 
 .PHONY: recorded
 recorded: ## replay the recorded calls in the folder CORPUS through a pool, and compare

@@ -125,13 +125,16 @@ func (r *rig) url() string {
 	return strings.Join(urls, ",")
 }
 
-func (r *rig) connect(ctx context.Context, name string) (*jetstream.Pool, error) {
-	return jetstream.Connect(ctx, jetstream.Config{URL: r.url(), Token: token, Name: "bench " + name, Timeout: 30 * time.Second})
+// patient bounds a request of a measurement, above what any load makes of it.
+const patient = 30 * time.Second
+
+func (r *rig) connect(ctx context.Context, name string, request time.Duration) (*jetstream.Pool, error) {
+	return jetstream.Connect(ctx, jetstream.Config{URL: r.url(), Token: token, Name: "bench " + name, Timeout: request})
 }
 
 func (r *rig) startParts(ctx context.Context) error {
 	var err error
-	if r.broker, err = r.connect(ctx, "submitter"); err != nil {
+	if r.broker, err = r.connect(ctx, "submitter", patient); err != nil {
 		return err
 	}
 	if err := r.provision(ctx); err != nil {
@@ -159,28 +162,17 @@ func (r *rig) startParts(ctx context.Context) error {
 	return r.startWorker(ctx, r.cfg.slots)
 }
 
-// provision makes the streams; a cluster that has just begun may have no leader yet.
+// provision makes the streams. A cluster that has just begun may have no leader
+// yet, and then leaves a request without an answer: it is asked again soon.
 func (r *rig) provision(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
-	return retry(ctx, func() error {
-		return r.broker.Provision(ctx, jetstream.TopologyConfig{Replicas: len(r.servers)})
-	})
-}
-
-// retry repeats what may fail while something starts, until ctx is done.
-func retry(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(100 * time.Millisecond):
-		}
+	b, err := r.connect(ctx, "provision", 2*time.Second)
+	if err != nil {
+		return err
 	}
+	defer b.Close()
+	return b.ProvisionPatiently(ctx, jetstream.TopologyConfig{Replicas: len(r.servers)})
 }
 
 func (r *rig) startWorker(ctx context.Context, slots int) error {
@@ -190,7 +182,7 @@ func (r *rig) startWorker(ctx context.Context, slots int) error {
 }
 
 func (r *rig) start(ctx context.Context, make func(*jetstream.Pool) (service, error)) error {
-	b, err := r.connect(ctx, "part")
+	b, err := r.connect(ctx, "part", patient)
 	if err != nil {
 		return err
 	}

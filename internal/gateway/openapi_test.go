@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,5 +251,31 @@ func TestTheDocumentHoldsTogether(t *testing.T) {
 	s := serve(t, nil)
 	if a := s.ask("GET", "/v1/openapi.json", ""); strings.TrimSpace(a.body) != string(raw) {
 		t.Errorf("served %.200s", a.body)
+	}
+}
+
+// The document is one of OpenAPI 3.1: it is held against the schema that the
+// specification publishes (spec.openapis.org/oas/3.1/schema/2026-08-03). What it
+// leaves to JSON Schema, the schemas, TestTheDocumentHoldsTogether compiles.
+func TestTheDocumentIsOpenAPI(t *testing.T) {
+	text, err := os.ReadFile("testdata/openapi-3.1.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("meta.json", meta); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("meta.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(described().doc); err != nil {
+		t.Error(err)
 	}
 }

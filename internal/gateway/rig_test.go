@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,17 +16,45 @@ import (
 
 	"go.uber.org/goleak"
 
-	"mulligan/internal/pool"
 	"mulligan/jetstream"
 	"mulligan/pkg/messages"
 	"mulligan/pkg/tool"
 )
 
-// One pool serves all tests of the package; each has a gateway of its own.
+// One pool serves all tests of the package; each has a gateway of its own. Its
+// broker lets a gateway do what the role of coordinators may, and no more.
 var shared struct {
-	pool   *pool.Pool
 	broker *jetstream.Pool
 	ran    ran
+	well   wells
+}
+
+// wells are the routes that gave somebody what was asked for.
+type wells struct {
+	mu     sync.Mutex
+	routes map[string]bool
+}
+
+func (w *wells) note(pattern string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.routes == nil {
+		w.routes = make(map[string]bool)
+	}
+	w.routes[pattern] = true
+}
+
+// missing are the routes of which no test had an answer that was no error.
+func (w *wells) missing() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var errs []error
+	for _, r := range new(Gateway).table() {
+		if !w.routes[r.pattern] {
+			errs = append(errs, fmt.Errorf("%s: no test has an answer of it under the permissions of a coordinator", r.pattern))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func TestMain(m *testing.M) {
@@ -43,15 +72,17 @@ func TestMain(m *testing.M) {
 
 func withPool(m *testing.M) (code int, err error) {
 	ctx := context.Background()
-	if shared.pool, err = pool.Start(ctx, pool.Config{Tools: tools(), Slots: 32}); err != nil {
+	p, err := startPrincipals(ctx)
+	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, shared.pool.Stop(ctx)) }()
-	if shared.broker, err = shared.pool.Connect(ctx, "test"); err != nil {
-		return 1, err
+	defer func() { err = errors.Join(err, p.stop(ctx)) }()
+	shared.broker = p.coordinator
+	code = m.Run()
+	if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" {
+		err = shared.well.missing()
 	}
-	defer shared.broker.Close()
-	return m.Run(), nil
+	return code, errors.Join(err, p.denied())
 }
 
 // ran counts how often a tool ran with an input, and holds those that wait.
@@ -153,12 +184,14 @@ func (n *noted) Write(p []byte) (int, error) {
 	return n.b.Write(p)
 }
 
-// logged is what the log says so far.
-func (s *served) logged() string {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	return s.log.b.String()
+func (n *noted) text() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.b.String()
 }
+
+// logged is what the log says so far.
+func (s *served) logged() string { return s.log.text() }
 
 func serve(t *testing.T, change func(*Config)) *served {
 	t.Helper()
@@ -238,6 +271,9 @@ func (s *served) ask(method, path, body string, headers ...string) answer {
 	if method != http.MethodHead && method != http.MethodOptions {
 		_, pattern := s.g.mux.Handler(req)
 		described().check(s.t, strings.TrimPrefix(pattern, "/"), req, body, a)
+		if a.status < 300 {
+			shared.well.note(pattern)
+		}
 	}
 	return a
 }

@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,21 +28,27 @@ func clustered(t *testing.T) *jetstream.Pool {
 		s := natstest.ServerWith(t, embedded.Config{Name: fmt.Sprintf("n%d", i), Token: "t", RoutePort: port, Routes: routes})
 		urls = append(urls, s.ClientURL())
 	}
-	p, err := jetstream.Connect(t.Context(), jetstream.Config{URL: strings.Join(urls, ","), Token: "t", Lease: time.Hour, Timeout: 10 * time.Second})
-	if err != nil {
+	connect := func(request time.Duration) *jetstream.Pool {
+		p, err := jetstream.Connect(t.Context(), jetstream.Config{URL: strings.Join(urls, ","), Token: "t", Lease: time.Hour, Timeout: request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		return p
+	}
+	first := connect(time.Second) // without a leader a request has no answer
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer stop()
+	if err := first.ProvisionPatiently(ctx, jetstream.TopologyConfig{Replicas: 3}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
-	again := time.Tick(100 * time.Millisecond)
-	for until := time.Now().Add(5 * time.Minute); ; <-again { // for a leader
-		err := p.Provision(t.Context(), jetstream.TopologyConfig{Replicas: 3})
-		if err == nil {
-			err = p.EnsureQueue(t.Context(), "q")
-		}
+	p := connect(10 * time.Second)
+	for again := time.Tick(100 * time.Millisecond); ; <-again { // a leader may change meanwhile
+		err := p.EnsureQueue(ctx, "q")
 		if err == nil {
 			return p
 		}
-		if time.Now().After(until) {
+		if ctx.Err() != nil {
 			t.Fatal(err)
 		}
 	}

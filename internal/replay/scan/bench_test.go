@@ -15,13 +15,19 @@ import (
 )
 
 // stored is how many failed calls the benchmarks find in a pool, unless
-// MULLIGAN_STORED says otherwise.
-const stored = 50_000
+// MULLIGAN_STORED says otherwise; storedShort is that with -short.
+const (
+	stored      = 50_000
+	storedShort = 10_000
+)
 
 // full is a pool with that many calls that failed, each with its failure and the decision.
 func full(b *testing.B) (*jetstream.Pool, int) {
 	b.Helper()
 	n := stored
+	if testing.Short() {
+		n = storedShort
+	}
 	if text := os.Getenv("MULLIGAN_STORED"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {

@@ -210,7 +210,7 @@ func TestOnlyPurePackagesAreLeftOutOfTheRaceRun(t *testing.T) {
 	if !ok || !end {
 		t.Fatal("the Makefile has no PURE")
 	}
-	for _, p := range strings.Fields(list) {
+	for p := range strings.FieldsSeq(list) {
 		if l, ok := layerOf(p); !ok || !l.pure {
 			t.Errorf("make race leaves out %s, which no rule here holds to be pure: take it out of PURE", p)
 		}

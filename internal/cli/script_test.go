@@ -67,13 +67,17 @@ func makeCalls() {
 
 // TestScripts runs testdata/script: the commands as a user types them, each in
 // a folder and a home of its own. `go test -run Scripts/NAME -v` shows one.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "script") }
+
+// runScripts runs those of a folder of testdata.
+func runScripts(t *testing.T, folder string) {
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
+		Dir: filepath.Join("testdata", folder),
 		Setup: func(e *testscript.Env) error {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+			e.Setenv("CLIENTS", os.Getenv("MULLIGAN_MCP_CLIENTS"))
 			e.Values[processesKey{}] = &processes{byName: make(map[string]*process)}
 			return os.MkdirAll(home, 0o700)
 		},

@@ -104,7 +104,7 @@ func TestEveryJSONParses(t *testing.T) {
 		}
 		return docs
 	}
-	called := jsons(outside{name: "call", args: []string{"call", "fail", `{"text":"<\"&>\u2028"}`, "--ref", "\"\n\u2028"}, code: 3})
+	called := jsons(outside{name: "call", args: []string{"call", "fail", `{"text":"<\"&>\u2028"}`, "--ref", "\"\n\u2028", "--run", "\"\n"}, code: 3})
 	id, _ := called[0]["call"].(string)
 	for _, o := range []outside{
 		{name: "run", args: []string{"run", "calls.jsonl"}},

@@ -15,26 +15,37 @@ import (
 )
 
 // gatewayOptions say whether a process serves the pool over HTTP, and to whom.
-type gatewayOptions struct{ address, tokens string }
+type gatewayOptions struct{ address, tokens, cert, key string }
 
 func (o *gatewayOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "gateway", "", "address of the HTTP gateway, such as 127.0.0.1:7070; a port alone is on the loopback interface; empty for none")
 	f.StringVar(&o.tokens, "gateway-tokens", "", "file of the tokens that may ask the gateway; an address that others can reach needs one")
+	f.StringVar(&o.cert, "gateway-cert", "", "file of the gateway's certificate (PEM), for TLS; read again when it changes; needs --gateway-key")
+	f.StringVar(&o.key, "gateway-key", "", "file of the key of --gateway-cert")
 }
 
 // config is that of the gateway, but for its broker; nil where there is none.
 func (o *gatewayOptions) config(log *slog.Logger) (*gateway.Config, error) {
 	if o.address == "" {
-		if o.tokens != "" {
-			return nil, usage("--gateway-tokens goes with --gateway, which says where it listens")
+		if o.tokens+o.cert+o.key != "" {
+			return nil, usage("--gateway-tokens, --gateway-cert and --gateway-key go with --gateway, which says where it listens")
 		}
 		return nil, nil
+	}
+	if (o.cert == "") != (o.key == "") {
+		return nil, usage("--gateway-cert and --gateway-key go together: give the certificate and its key")
 	}
 	cfg := &gateway.Config{Address: listenAddress(o.address), Log: log.With("part", "gateway")}
 	if o.tokens != "" {
 		var err error
 		if cfg.Tokens, err = gateway.LoadTokens(o.tokens); err != nil {
 			return nil, notFound(fmt.Errorf("--gateway-tokens: %w", err))
+		}
+	}
+	if o.cert != "" {
+		var err error
+		if cfg.Certificate, err = gateway.LoadCertificate(o.cert, o.key); err != nil {
+			return nil, notFound(fmt.Errorf("--gateway-cert: %w", err))
 		}
 	}
 	if err := cfg.CheckAddress(); err != nil {

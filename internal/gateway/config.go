@@ -33,8 +33,11 @@ type Config struct {
 	// Tokens of those who may ask. Nil: whoever reaches the address may, and
 	// answer, cancel and declare too.
 	Tokens *Tokens
-	Broker Broker
-	Limits Limits
+	// Certificate makes the gateway speak TLS. Nil: it does not, and says so in
+	// the log where it can be reached from outside.
+	Certificate *Certificate
+	Broker      Broker
+	Limits      Limits
 	// Healthy says what is wrong with the pool, if anything is. Nil: nothing.
 	Healthy func() error
 	// Log receives a line for each request. Nil discards.

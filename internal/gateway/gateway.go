@@ -83,9 +83,19 @@ func (g *Gateway) run(ctx context.Context, started func()) error {
 		Handler: http.HandlerFunc(g.serve), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaders,
 		ErrorLog: slog.NewLogLogger(g.cfg.Log.Handler(), slog.LevelDebug),
 	}
+	serve := server.Serve
+	if c := g.cfg.Certificate; c != nil {
+		server.TLSConfig = c.config(g.cfg.Log)
+		server.Protocols = new(http.Protocols) // the limits of a connection are made for one request at a time
+		server.Protocols.SetHTTP1(true)
+		serve = func(lis net.Listener) error { return server.ServeTLS(lis, "", "") }
+	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(lis) }()
-	g.cfg.Log.Info("the gateway listens", "address", g.address)
+	go func() { served <- serve(lis) }()
+	g.cfg.Log.Info("the gateway listens", "address", g.address, "tls", g.cfg.Certificate != nil)
+	if host, _, _ := net.SplitHostPort(g.address); g.cfg.Certificate == nil && !loopback(host) {
+		g.cfg.Log.Warn("the gateway can be reached from outside and speaks no TLS: what is sent to it, tokens too, can be read on the way, unless a proxy in front encrypts; give it a certificate, or an address of this machine")
+	}
 	started()
 	select {
 	case err := <-served:

@@ -120,6 +120,14 @@ replays: ## replay REPLAYS failed calls (default 40000) while a coordinator and 
 MCP_SERVERS = everything filesystem memory sequential-thinking
 MCP_VERSION ?= 2026.8.31
 
+.PHONY: variants
+variants: ## list the variants of calls and answers from the npm packages of the providers, and show how they are read; needs npm
+	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; echo '{}' > "$$dir/package.json"; \
+	npm install --silent --ignore-scripts --prefix "$$dir" openai @anthropic-ai/sdk typescript@5; \
+	node internal/format/testdata/variants.mjs "$$dir" > "$$dir/variants.jsonl"; cp "$$dir/variants.jsonl" internal/format/testdata/
+	$(GO) test ./internal/format -run TestVariants -count=1 -update
+	git diff --stat -- internal/format/testdata
+
 .PHONY: mcp
 mcp: ## install the reference servers of MCP from npm into a temporary folder, and compare their tools through a pool with direct calls
 	@at=$$(mktemp -d); trap 'rm -rf "$$at"' EXIT; \

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+
+	"mulligan/internal/suggest"
 )
 
 // errOwn says that a line is for Parse: it is of our own format, or of none
@@ -63,7 +66,7 @@ func unless(f Format, err error) error {
 func choose(o object, f Format) (Format, error) {
 	found := detect(o, f)
 	switch {
-	case f == Auto && (found == Mulligan || found == "" && (len(o) == 0 || slices.ContainsFunc(fields(), o.has))):
+	case f == Auto && (found == Mulligan || found == "" && !o.has("type") && (len(o) == 0 || o.seemsOwn())):
 		return "", errOwn
 	case found == "":
 		return "", fmt.Errorf("is no call of a format that is known, but an object with %s; known are "+
@@ -74,11 +77,19 @@ func choose(o object, f Format) (Format, error) {
 	return found, nil
 }
 
+// seemsOwn says that an object has a field of ours, or one that was to be its
+// tool: what is wrong with it is then told of that field.
+func (o object) seemsOwn() bool {
+	return slices.ContainsFunc(fields(), o.has) || slices.ContainsFunc(slices.Collect(maps.Keys(o)), func(name string) bool {
+		return suggest.Meant(name, []string{"tool"}) != ""
+	})
+}
+
 // detect tells formats apart by what only one of them has; empty for none. A
 // message that calls nothing may be of several, so also of the one asked for.
 func detect(o object, f Format) Format {
 	switch {
-	case o.has("tool"):
+	case o.has("tool") && !(o.has("type") && o["tool"][0] == '{'): // as in tool_addition of Anthropic
 		return Mulligan
 	case o.has("jsonrpc"), o.is("method", "tools/call"):
 		return MCP

@@ -155,8 +155,8 @@ func (l *Line) responses(o object) error {
 			l.responseItem(place, item)
 		}
 	}
-	if lastCalls && o.is("status", "incomplete") {
-		l.cutOff(0, "the response is incomplete")
+	if lastCalls && o.has("status") && !o.is("status", "completed") {
+		l.cutOff(0, "the response is "+o.glance("status"))
 	}
 	return nil
 }

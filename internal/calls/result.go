@@ -101,6 +101,14 @@ func (s Summary) Ended() int { return s.Submitted + s.Refused }
 // AllWell says that every call succeeded.
 func (s Summary) AllWell() bool { return s.Succeeded == s.Ended() }
 
+// Outcomes are the calls that were accepted, by how they ended.
+func (s Summary) Outcomes() map[messages.Status]int {
+	return map[messages.Status]int{
+		messages.Succeeded: s.Succeeded, messages.Failed: s.Failed, messages.Exhausted: s.Exhausted,
+		messages.StatusUnknown: s.Unknown, messages.Cancelled: s.Cancelled, messages.Expired: s.Expired,
+	}
+}
+
 // Count adds a result.
 func (s *Summary) Count(r Result) { s.add(r.Status, r.Attempts > 1 || r.RecoveredBy != "") }
 

@@ -280,17 +280,30 @@ func (a *app) runCalls(ctx context.Context, o *runOptions, file *calls.File, jou
 		if o.run.name != "" {
 			run = messages.NamedRun(o.run.name)
 		}
-		if failed := a.then(ctx, o.then, run, runSummary{runstate.NameOf(run), summary}); failed != nil {
+		if failed := a.then(ctx, o.then, run, toldOf(run, summary)); failed != nil {
 			return failed
 		}
 	}
 	return err
 }
 
-// runSummary is what the command behind -- is told.
-type runSummary struct {
-	Run string `json:"run"`
-	calls.Summary
+// toldRun is what the command behind -- is told of a run whose calls were counted
+// here, under the names of [runstate.View].
+type toldRun struct {
+	Name    string             `json:"name"`
+	Run     messages.Run       `json:"run"`
+	Counts  messages.RunCounts `json:"counts"`
+	Refused int                `json:"refused,omitempty"` // lines that are no calls of the run
+}
+
+func toldOf(run messages.Run, s calls.Summary) toldRun {
+	counts := messages.RunCounts{Calls: int64(s.Submitted), Recovered: int64(s.Recovered), Outcomes: make(map[messages.Status]int64)}
+	for status, n := range s.Outcomes() {
+		if n > 0 {
+			counts.Outcomes[status] = int64(n)
+		}
+	}
+	return toldRun{Name: runstate.NameOf(run), Run: run, Counts: counts, Refused: s.Refused}
 }
 
 // openFor connects. A journal that begins anew begins with an empty pool: calls

@@ -163,7 +163,7 @@ func (a *app) runsTable(page []messages.RunEntry) error {
 		}
 		rows[i] = []string{oneLine(runstate.NameOf(e.Run), 60), stateOf(e), e.Created.Local().Format(time.DateTime), calls, bad, oneLine(labelsOf(e), 60)}
 	}
-	return table(a.Out, []string{"RUN", "STATE", "SINCE", "CALLS", "NOT WELL", "LABELS"}, rows)
+	return table(a.Out, []string{"RUN", "STATE", "SINCE", "CALLS", "NOT SUCCEEDED", "LABELS"}, rows)
 }
 
 func labelsOf(e messages.RunEntry) string {

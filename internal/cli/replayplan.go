@@ -91,6 +91,11 @@ func (p *planning) one(ctx context.Context, o *replay.Original) (replay.Item, er
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errSlowChange)
 	defer cancel()
+	if !p.planner.Change.None() {
+		var end func()
+		ctx, end = withRoom(ctx, changeRoom)
+		defer end()
+	}
 	return p.planner.Plan(ctx, o, proposal), nil
 }
 

@@ -38,8 +38,12 @@ func (s *Server) call(ctx context.Context, name, theirs string, c tool.Call) (to
 	}
 	x := &exchange{progress: s.logProgress(c.Log)}
 	err = on.call(ctx, theirs, c.Key, c.Input, x)
-	if answer, status, _ := x.known(); answer != nil && (status < 300) {
-		return s.answer(name, answer)
+	if answer, status, _ := x.known(); answer != nil && status < 300 {
+		out, failed := s.answer(name, answer)
+		if failed != nil && ctx.Err() != nil { // what it says of a request that was cancelled is no word on its effect
+			return tool.Output{}, context.Cause(ctx)
+		}
+		return out, failed
 	}
 	return s.unanswered(ctx, name, on, x, err)
 }

@@ -1,7 +1,8 @@
 # Every target says after ## what it does; `make help` lists them.
 # Variables: TESTFLAGS (of test and race), TIME, LONG and FUZZFLAGS (of fuzz), CORPUS (folder of recorded calls), ONLY (what
 # mutants takes out), BENCHFLAGS (of bench), COUNT (of benchmarks), PEERSFLAGS (of peers), ROUNDS (of deploys), SEEDS or
-# SEED, and NODES (of chaos), KILLS and NODES (of kills), MINUTES and RATE (of soak), REPLAYS (of replays).
+# SEED, and NODES (of chaos), KILLS and NODES (of kills), MINUTES and RATE (of soak), REPLAYS (of replays), CALLS (of million),
+# RESULTS (of listings).
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -109,6 +110,16 @@ ROUNDS ?= 5
 .PHONY: deploys
 deploys: ## replace every process of a pool under load, ROUNDS times over (default 5)
 	MULLIGAN_ROUNDS=$(ROUNDS) $(GO) test ./internal/e2e -run ARollingDeploy -count=1 -timeout 30m -v
+
+CALLS ?= 1000000
+.PHONY: million
+million: ## run a file of CALLS calls (default 1000000), interrupt it, go on, and cancel another in its middle; memory is bounded
+	MULLIGAN_CALLS=$(CALLS) $(GO) test ./internal/e2e -run AFileOfManyCalls -count=1 -timeout 60m -v
+
+RESULTS ?= 1000000
+.PHONY: listings
+listings: ## fill a pool with RESULTS results (default 1000000) of 1,000 tools and 1,000 runs, and look at a page of every listing
+	MULLIGAN_RESULTS=$(RESULTS) $(GO) test ./internal/e2e -run ListingsOfAFullPool -count=1 -timeout 30m -v
 
 REPLAYS ?= 40000
 

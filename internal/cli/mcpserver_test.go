@@ -85,3 +85,44 @@ func mcpClient() {
 	}
 	fmt.Println("ended with", server.ProcessState.ExitCode())
 }
+
+// mcpFixture has the tools that the conformance suite of MCP calls, but for
+// those by which a server asks its client for something.
+func mcpFixture() {
+	s := mcp.NewServer(&mcp.Implementation{Name: "fixture", Version: "1"}, nil)
+	text := func(t string) mcp.Content { return &mcp.TextContent{Text: t} }
+	image := &mcp.ImageContent{MIMEType: "image/png", Data: []byte("\x89PNG\r\n\x1a\n")}
+	resource := func(uri, kind, text string) mcp.Content {
+		return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: uri, MIMEType: kind, Text: text}}
+	}
+	busy := true
+	for name, content := range map[string][]mcp.Content{
+		"test_simple_text":            {text("This is a simple text response for testing.")},
+		"test_image_content":          {image},
+		"test_audio_content":          {&mcp.AudioContent{MIMEType: "audio/wav", Data: []byte("RIFF")}},
+		"test_embedded_resource":      {resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")},
+		"test_multiple_content_types": {text("Multiple content types test:"), image, resource("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`)},
+		"test_error_handling":         nil,
+		"test_tool_with_progress":     {text("done")},
+		"json_schema_2020_12_tool":    {text("done")},
+	} {
+		schema := `{"type":"object"}`
+		if name == "json_schema_2020_12_tool" {
+			schema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
+				`"$defs":{"address":{"type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
+				`"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"}},"additionalProperties":false}`
+		}
+		s.AddTool(&mcp.Tool{Name: name, Description: "a fixture", InputSchema: json.RawMessage(schema), Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				switch {
+				case content == nil:
+					return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{text("This tool intentionally returns an error for testing")}}, nil
+				case name == "test_tool_with_progress" && busy: // what the pool tells of is how it is tried again
+					busy = false
+					return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{text("429 Too Many Requests: try again in 1 second")}}, nil
+				}
+				return &mcp.CallToolResult{Content: content}, nil
+			})
+	}
+	_ = s.Run(context.Background(), &mcp.StdioTransport{})
+}

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		"model":       scriptedModel,
 		"mcpserver":   mcpServer,
 		"mcpclient":   mcpClient,
+		"mcpfixture":  mcpFixture,
 	})
 }
 

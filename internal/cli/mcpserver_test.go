@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -124,5 +126,35 @@ func mcpFixture() {
 				return &mcp.CallToolResult{Content: content}, nil
 			})
 	}
+	_ = s.Run(context.Background(), &mcp.StdioTransport{})
+}
+
+// mcpHostile is a server whose many tools have odd names and schemas that can
+// be followed for ever, and are others all the time.
+func mcpHostile() {
+	s := mcp.NewServer(&mcp.Implementation{Name: "hostile", Version: "1"}, nil)
+	add := func(name, schema string) {
+		s.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(schema)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}
+	bomb := `{"type":"object","$defs":{"a0":{"type":"string"}`
+	for i := range 30 {
+		bomb += fmt.Sprintf(`,"a%d":{"anyOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i+1, i, i)
+	}
+	for i := range 995 {
+		add(fmt.Sprintf("tool-%d", i), `{"type":"object"}`)
+	}
+	for _, name := range []string{"dots.and/slashes", "back\\slash", "*>", "\u202eright to left", strings.Repeat("long", 200)} {
+		add(name, bomb+`},"properties":{"x":{"$ref":"#/$defs/a30"}}}`)
+	}
+	go func() {
+		for i := range 1 << 16 {
+			add(fmt.Sprintf("changing-%d", i%7), `{"type":"object"}`)
+			s.RemoveTools(fmt.Sprintf("changing-%d", (i+3)%7))
+			time.Sleep(200 * time.Millisecond)
+		}
+	}()
 	_ = s.Run(context.Background(), &mcp.StdioTransport{})
 }

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"mcpserver":   mcpServer,
 		"mcpclient":   mcpClient,
 		"mcpfixture":  mcpFixture,
+		"mcphostile":  mcpHostile,
 	})
 }
 

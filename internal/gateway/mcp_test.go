@@ -255,7 +255,7 @@ func TestMCPOverHTTPTellsOfChanges(t *testing.T) {
 	if _, err := cs.ListTools(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Broker: shared.broker, Name: "passing", Tools: []*tool.Tool{
+	w, err := worker.New(worker.Config{Broker: shared.worker, Name: "passing", Tools: []*tool.Tool{
 		tool.New("passing", func(context.Context, in) (string, error) { return "here", nil }, tool.Queue("passing")),
 	}})
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 // on the connection of the coordinator, as in the process of that name.
 type principals struct {
 	coordinator *jetstream.Pool
+	worker      *jetstream.Pool
 	log         noted // what the connections and parts had to say
 	dir         string
 	ends        []func(ctx context.Context) error
@@ -67,6 +68,7 @@ func startPrincipals(ctx context.Context) (p *principals, err error) {
 			return reflection.New(reflection.Config{Broker: b, Name: "reflector", Log: log})
 		}},
 		{permissions.Worker, func(b *jetstream.Pool) (service, error) {
+			p.worker = b
 			return worker.New(worker.Config{Broker: b, Name: "worker", Tools: tools(), Slots: 32, Log: log})
 		}},
 	} {

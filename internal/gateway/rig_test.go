@@ -24,7 +24,8 @@ import (
 // One pool serves all tests of the package; each has a gateway of its own. Its
 // broker lets a gateway do what the role of coordinators may, and no more.
 var shared struct {
-	broker *jetstream.Pool
+	broker *jetstream.Pool // of the coordinator
+	worker *jetstream.Pool
 	ran    ran
 	well   wells
 }
@@ -77,7 +78,7 @@ func withPool(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, p.stop(ctx)) }()
-	shared.broker = p.coordinator
+	shared.broker, shared.worker = p.coordinator, p.worker
 	code = m.Run()
 	if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" {
 		err = shared.well.missing()

@@ -150,10 +150,11 @@ func mcpHostile() {
 		add(name, bomb+`},"properties":{"x":{"$ref":"#/$defs/a30"}}}`)
 	}
 	go func() {
-		for i := range 1 << 16 {
+		tick := time.NewTicker(200 * time.Millisecond)
+		for i := 0; ; i++ {
+			<-tick.C
 			add(fmt.Sprintf("changing-%d", i%7), `{"type":"object"}`)
 			s.RemoveTools(fmt.Sprintf("changing-%d", (i+3)%7))
-			time.Sleep(200 * time.Millisecond)
 		}
 	}()
 	_ = s.Run(context.Background(), &mcp.StdioTransport{})

@@ -20,9 +20,11 @@ import (
 // caller makes one call and waits for its result.
 type caller func(ctx context.Context) error
 
-func (r *rig) caller(body []byte) caller {
+func (r *rig) caller(body []byte) caller { return r.callerOf(noop, body) }
+
+func (r *rig) callerOf(tool string, body []byte) caller {
 	return func(ctx context.Context) error {
-		res, err := r.client.Call(ctx, messages.Submission{Tool: noop, Input: body, IsJSON: true})
+		res, err := r.client.Call(ctx, messages.Submission{Tool: tool, Input: body, IsJSON: true})
 		if err == nil && res.Status != messages.Succeeded {
 			err = fmt.Errorf("call %s ended %s: %s", res.Call, res.Status, res.Reason)
 		}
@@ -160,39 +162,60 @@ func (n *lateness) run(_ context.Context, c tool.Call) (tool.Output, error) {
 	return tool.Output{Body: c.Input}, nil
 }
 
+// laterRate is at which rate failures come that nothing else is done beside.
+const laterRate = 200
+
 func retryLater(ctx context.Context, e *env) ([]*Report, error) {
-	r := e.report("")
-	calls := e.calls(2000, 50)
 	var notes lateness
 	later := tool.Raw("later", noopSchema, notes.run, tool.Effect(messages.ReadOnly), tool.Queue("default"))
 	// The hint is a floor; without jitter it is the delay.
 	policy := `{"pool":{"initial_backoff_ms":1,"max_backoff_ms":1,"jitter":0,"breaker":"off"}}`
-	err := e.on(ctx, rigConfig{tools: []*tool.Tool{later}, policies: policy, noRaw: true}, func() error {
-		laps, err := e.alone(ctx, calls, func(l *lap) (task, error) {
-			notes.failed, notes.late = make(map[string]time.Time), nil
-			j, err := e.rig.job(calls, e.body(), always("later"))
-			return func(ctx context.Context) error {
-				err := e.rig.run(ctx, j, nil)
-				l.latencies = notes.late
-				return err
-			}, err
+	cfg := rigConfig{tools: []*tool.Tool{later}, policies: policy, noRaw: true}
+	return nil, e.on(ctx, cfg, func() error {
+		calls := e.calls(1000, 50)
+		err := e.lateness(ctx, fmt.Sprintf("%d a second", laterRate), calls, &notes, func(l *lap) (task, error) {
+			return atRate(calls, laterRate, e.rig.callerOf("later", e.body()), l), nil
 		})
-		early := 0
-		for _, l := range laps {
-			for _, d := range l.latencies {
-				if d < 0 {
-					early++
-				}
+		if err != nil {
+			return err
+		}
+		calls = e.calls(2000, 50)
+		return e.lateness(ctx, fmt.Sprintf("%d at once", calls), calls, &notes, func(*lap) (task, error) {
+			j, err := e.rig.job(calls, e.body(), always("later"))
+			return func(ctx context.Context) error { return e.rig.run(ctx, j, nil) }, err
+		})
+	})
+}
+
+// lateness reports how late the second attempts of calls begin.
+func (e *env) lateness(ctx context.Context, name string, calls int, notes *lateness, way func(*lap) (task, error)) error {
+	laps, err := e.alone(ctx, calls, func(l *lap) (task, error) {
+		notes.failed, notes.late = make(map[string]time.Time), nil
+		do, err := way(l)
+		return func(ctx context.Context) error {
+			err := do(ctx)
+			l.latencies = notes.late
+			return err
+		}, err
+	})
+	if err != nil {
+		return err
+	}
+	early := 0
+	for _, l := range laps {
+		for _, d := range l.latencies {
+			if d < 0 {
+				early++
 			}
 		}
-		r.add("calls", float64(calls))
-		r.add("calls_per_s", each(laps, func(l lap) float64 { return l.rate() })...)
-		r.latency("late_", laps)
-		r.add("early", float64(early))
-		r.costs(laps, nil)
-		r.most("late_p99_ms", 300)
-		r.most("early", 0)
-		return err
-	})
-	return []*Report{r}, err
+	}
+	r := e.report(name)
+	r.add("calls", float64(calls))
+	r.add("calls_per_s", each(laps, func(l lap) float64 { return l.rate() })...)
+	r.latency("late_", laps)
+	r.add("early", float64(early))
+	r.costs(laps, nil)
+	r.most("late_p99_ms", 300)
+	r.most("early", 0)
+	return e.done(r)
 }

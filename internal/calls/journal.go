@@ -107,10 +107,11 @@ func (p *past) result(i int32) (span, bool) {
 	return p.done[i], true
 }
 
-// grown makes room for entry i.
-func grown[T any](list []T, i int32) []T {
-	if n := int(i) + 1 - len(list); n > 0 {
-		return append(list, make([]T, n)...)
+// forAll makes room for all calls of a file at once: a list that grew would leave
+// as much behind.
+func forAll[T any](list []T, calls int) []T {
+	if list == nil {
+		return make([]T, calls)
 	}
 	return list
 }
@@ -398,14 +399,14 @@ func (p *past) add(line []byte, at int64, n int) error {
 		if id == (runstate.ID{}) {
 			return fmt.Errorf("it tells of a call with the id %.60q", s.Call)
 		}
-		p.ids = grown(p.ids, s.Entry)
+		p.ids = forAll(p.ids, n)
 		p.ids[s.Entry] = id
 	}
 	for _, i := range r.Accepted {
 		if err := within(i, n); err != nil {
 			return err
 		}
-		p.accepted = grown(p.accepted, i)
+		p.accepted = forAll(p.accepted, n)
 		p.accepted[i] = true
 	}
 	if r.Done == nil {
@@ -422,7 +423,7 @@ func (p *past) add(line []byte, at int64, n int) error {
 	if !bytes.Equal(line, slices.Concat(head, r.Result, []byte{'}'})) {
 		return errors.New("a result stands in a line of another form")
 	}
-	p.done = grown(p.done, *r.Done)
+	p.done = forAll(p.done, n)
 	if p.done[*r.Done].length == 0 {
 		p.ended++
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -76,7 +77,7 @@ func waiting(ctx context.Context, e *env) ([]*Report, error) {
 		if err != nil {
 			return err
 		}
-		ours, broker, err := e.rig.usage(settled)
+		ours, broker, err := e.held(ctx, e.rig)
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func waiting(ctx context.Context, e *env) ([]*Report, error) {
 		if err := e.rig.allScheduled(ctx, delayed); err != nil {
 			return err
 		}
-		oursNow, brokerNow, err := e.rig.usage(settled)
+		oursNow, brokerNow, err := e.held(ctx, e.rig)
 		if err != nil {
 			return err
 		}
@@ -113,6 +114,25 @@ func waiting(ctx context.Context, e *env) ([]*Report, error) {
 		return err
 	})
 	return []*Report{r}, err
+}
+
+// held is what this process and the brokers hold when nothing has happened for a while: a
+// broker keeps the blocks that it wrote last in memory for some seconds, which is
+// more than what it keeps of the calls in them.
+func (e *env) held(ctx context.Context, r *rig) (ours, brokers usage, err error) {
+	const quiet = 5 // seconds without less
+	for least, since := uint64(math.MaxUint64), 0; since < quiet; since++ {
+		if ours, brokers, err = r.usage(settled); err != nil || e.o.Short {
+			return ours, brokers, err
+		}
+		if heap := ours.Heap + brokers.Heap; heap < least-least/100 {
+			least, since = heap, 0
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return ours, brokers, err
+		}
+	}
+	return ours, brokers, nil
 }
 
 // growth is by how many bytes of heap a process grew for each of n.
@@ -231,7 +251,7 @@ func (e *env) crowded(ctx context.Context, drained, behind int, do func(*crowd) 
 }
 
 func (e *env) drains(ctx context.Context, r *Report, calls int, big, small *crowd) error {
-	_, full, err := big.rig.usage(settled)
+	_, full, err := e.held(ctx, big.rig)
 	if err != nil {
 		return err
 	}
@@ -245,7 +265,7 @@ func (e *env) drains(ctx context.Context, r *Report, calls int, big, small *crow
 	if err != nil {
 		return err
 	}
-	_, lean, err := small.rig.usage(settled)
+	_, lean, err := e.held(ctx, small.rig)
 	if err != nil {
 		return err
 	}
@@ -330,7 +350,7 @@ func restart(ctx context.Context, e *env) ([]*Report, error) {
 			broker = append(broker, float64(brokerReady.Milliseconds()))
 			ready = append(ready, float64(allReady.Milliseconds()))
 		}
-		ours, brokers, err := e.rig.usage(settled)
+		ours, brokers, err := e.held(ctx, e.rig)
 		r.add("results", float64(results))
 		r.add("queued", float64(queued))
 		r.add("ready_ms", ready...)

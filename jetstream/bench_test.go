@@ -71,3 +71,37 @@ func BenchmarkPublishFetchAck(b *testing.B) {
 		done += len(ms)
 	}
 }
+
+// BenchmarkOneAtATime takes one call after the other from a queue, each when the one
+// before is acked, which must not cost more the more are queued (ADR 0026).
+func BenchmarkOneAtATime(b *testing.B) {
+	for _, queued := range []int{1_000, 100_000} {
+		if testing.Short() {
+			queued /= 100
+		}
+		b.Run(fmt.Sprint(queued), func(b *testing.B) {
+			p := benchPool(b)
+			lane := p.Names().LaneConsumer("q", messages.LaneNormal)
+			for left := queued + b.N; left > 0; {
+				ms := make([]messages.Message, min(10_000, left))
+				for i := range ms {
+					ms[i] = messages.Message{Subject: p.Names().CallSubject("q", messages.LaneNormal, "r", messages.NewCallID(), 0)}
+				}
+				if err := errors.Join(p.PublishAll(b.Context(), ms)...); err != nil {
+					b.Fatal(err)
+				}
+				left -= len(ms)
+			}
+			b.ResetTimer()
+			for range b.N {
+				ds, err := p.Fetch(b.Context(), messages.StreamCalls, lane, 1, patience)
+				if err != nil || len(ds) != 1 {
+					b.Fatal(len(ds), err)
+				}
+				if err := p.Ack(b.Context(), ds[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

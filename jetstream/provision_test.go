@@ -286,3 +286,38 @@ func TestTopologyTellsWhatIsMade(t *testing.T) {
 		t.Error("a bad prefix was taken")
 	}
 }
+
+// TestCallsBeginsWithItsHead: consumers of CALLS never stand at the first message of
+// the stream, where the broker would look through all that waits (ADR 0026).
+func TestCallsBeginsWithItsHead(t *testing.T) {
+	t.Parallel()
+	p := natstest.Start(t)
+	heads := func() (all []messages.Stored) {
+		t.Helper()
+		if err := p.List(t.Context(), messages.StreamCalls, nil, func(m messages.Stored) bool {
+			all = append(all, m)
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	first := heads()
+	if len(first) != 1 || first[0].Subject != p.Names().CallsHead() || first[0].Sequence != 1 {
+		t.Fatalf("a new pool has %+v in CALLS", first)
+	}
+	if err := p.Provision(t.Context(), jetstream.TopologyConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	if again := heads(); len(again) != 1 || again[0].Sequence != 1 {
+		t.Errorf("a second start leaves %+v", again)
+	}
+	if err := p.EnsureQueue(t.Context(), "q"); err != nil {
+		t.Fatal(err)
+	}
+	for _, lane := range messages.Lanes() {
+		if waiting, _, err := p.Backlog(t.Context(), messages.StreamCalls, p.Names().LaneConsumer("q", lane)); err != nil || waiting != 0 {
+			t.Errorf("%d calls wait in lane %s, %v", waiting, lane, err)
+		}
+	}
+}

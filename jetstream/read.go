@@ -90,7 +90,7 @@ func (p *Pool) Count(ctx context.Context, stream messages.Stream, filter string)
 }
 
 // Usage is how many bytes the broker holds for this account, in files, and how
-// many of them are queued calls. Failed is what failures that have no decision,
+// many of them are queued calls and the head of CALLS. Failed is what failures that have no decision,
 // and decisions that are not done with, come to: their number is exact, their
 // size the mean of what RECOVERY holds, since the broker counts no bytes for a
 // consumer. What waits in SCHEDULE is not in it.

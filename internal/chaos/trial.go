@@ -324,7 +324,7 @@ func (t *trial) left(ctx context.Context) ([]string, error) {
 	var left []string
 	for _, s := range []messages.Stream{messages.StreamCalls, messages.StreamSchedule} {
 		err := t.cluster.pool.List(ctx, s, nil, func(m messages.Stored) bool {
-			if !isDeadline(m.Subject) {
+			if !isDeadline(m.Subject) && m.Subject != t.history.Names.CallsHead() {
 				left = append(left, m.Subject)
 			}
 			return true

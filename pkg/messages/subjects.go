@@ -110,6 +110,10 @@ func (p Pool) CallSubject(queue string, lane Lane, run Run, call string, n int) 
 	return p.subject(KindCall, Token(queue), string(lane), string(run), call, strconv.Itoa(n))
 }
 
+// CallsHead is the subject of the message that CALLS begins with, which is no call
+// and in no lane (ADR 0026).
+func (p Pool) CallsHead() string { return p.subject(KindCall, "head") }
+
 // LaneFilter matches all calls of one lane of a queue.
 func (p Pool) LaneFilter(queue string, lane Lane) string {
 	return p.subject(KindCall, Token(queue), string(lane), ">")

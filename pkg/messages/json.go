@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+	"reflect"
 )
 
 // marshal writes v without escaping for HTML, which would multiply the size
@@ -46,22 +46,23 @@ func jsonMessage(subject, what string, v any) (Message, error) {
 // whose field is missing, a name that cannot stand in a subject.
 type checked interface{ check() error }
 
-// decodeJSON reads a body whose field version must be ours. The version is
-// read on its own first, so that a body of another version is called that,
-// and not broken; encodeJSON writes it first, where one look is enough.
+// decodeJSON reads a body into a struct whose field Version must be ours. What
+// cannot be read, or is of another version, is looked at once more for its version
+// alone, so that a body of another version is called that, and not broken.
 func decodeJSON(what string, b []byte, dst any) error {
-	if !surelyOurs(b) {
+	err := json.Unmarshal(b, dst)
+	if into := reflect.ValueOf(dst).Elem(); err != nil || into.FieldByName("Version").String() != Version {
 		var v struct {
 			Version string `json:"version"`
 		}
-		if err := json.Unmarshal(b, &v); err != nil {
-			return fmt.Errorf("%s: %w", what, brief(err))
-		}
-		if v.Version != Version {
+		if verr := json.Unmarshal(b, &v); verr != nil {
+			err = verr
+		} else if v.Version != Version {
+			into.SetZero()
 			return &VersionError{What: what + ": version", Version: v.Version}
 		}
 	}
-	if err := json.Unmarshal(b, dst); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s: %w", what, brief(err))
 	}
 	if c, ok := dst.(checked); ok {
@@ -70,19 +71,6 @@ func decodeJSON(what string, b []byte, dst any) error {
 		}
 	}
 	return nil
-}
-
-// surelyOurs says of a small body, without reading it, that its version is ours,
-// as all that this package writes begins with it: the head of a chunk is on the
-// way of every call. A second version, however it is spelt, would count in place
-// of the first.
-func surelyOurs(b []byte) bool {
-	const small = 512 // bytes
-	rest, ok := bytes.CutPrefix(b, []byte(`{"version":"`+Version+`"`))
-	for _, c := range rest[:min(len(rest), small)] {
-		ok = ok && c != '\\' && c < utf8.RuneSelf
-	}
-	return ok && len(b) <= small && !bytes.Contains(bytes.ToLower(rest), []byte("version"))
 }
 
 // brief keeps the error of a decoder from repeating all that it could not read,

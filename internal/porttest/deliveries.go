@@ -33,7 +33,7 @@ func deliveryCases() []Case {
 
 func fetchThere(e *Env) {
 	e.queue("q")
-	before := e.last(messages.StreamCalls)
+	before := e.lastQueued()
 	for range 5 {
 		e.must(e.B.Publish(e.Ctx, e.queued("q", newCall("r"), 0)))
 	}

@@ -232,9 +232,9 @@ func PublishFull(e *Env) {
 	e.must(e.B.Publish(e.Ctx, e.queued("q", newCall("r"), 0)))
 }
 
-// last is where a stream ends; a pool may have begun it.
-func (e *Env) last(s messages.Stream) uint64 {
-	last, err := e.B.LastSequence(e.Ctx, s)
+// lastQueued is where CALLS ends; a pool may have begun it.
+func (e *Env) lastQueued() uint64 {
+	last, err := e.B.LastSequence(e.Ctx, messages.StreamCalls)
 	e.must(err)
 	return last
 }
@@ -246,14 +246,14 @@ func publishAll(e *Env) {
 		ms[i] = e.queued("q", newCall("r"), 0)
 	}
 	ms[3] = ms[2]
-	before := e.last(messages.StreamCalls)
+	before := e.lastQueued()
 	errs := e.B.PublishAll(e.Ctx, ms)
 	for i, err := range errs {
 		if i == 3 && !errors.Is(err, messages.ErrExists) || i != 3 && err != nil {
 			e.Fatalf("%d: %v", i, err)
 		}
 	}
-	if stored := e.last(messages.StreamCalls) - before; stored != n-1 || len(errs) != n {
+	if stored := e.lastQueued() - before; stored != n-1 || len(errs) != n {
 		e.Fatalf("%d stored, %d answers", stored, len(errs))
 	}
 }
@@ -374,7 +374,7 @@ func listLong(e *Env) {
 		ms[i] = e.queued("q", newCall("r"), 0)
 		ms[i].Body = []byte(fmt.Sprint(i))
 	}
-	before := e.last(messages.StreamCalls)
+	before := e.lastQueued()
 	for _, err := range e.B.PublishAll(e.Ctx, ms) {
 		e.must(err)
 	}
